@@ -119,7 +119,8 @@ class Take {
   }
 
   [[gnu::always_inline]] void operator()() {
-    const core::Taken taken = core::take(unknown(limit_), state_, arrivals_.next(), unknown(ask_));
+    const core::StepResult taken =
+        core::take(unknown(limit_), state_, arrivals_.next(), unknown(ask_));
     keep(taken);
     replace<copy>(state_, taken.next);
     surprised_ |= taken.decision.outcome != expected_;
@@ -172,18 +173,18 @@ class TakeThree {
 class LogCall {
  public:
   [[gnu::always_inline]] void operator()() {
-    const core::Log log{head_, ring_};
+    const core::AdmissionLog log{head_, ring_};
     const Instant now = arrivals_.next();
-    const core::Choice choice = core::decide(limit_, log, now, Ask{});
-    keep(choice);
-    surprised_ |= choice.outcome != Outcome::allowed;
+    const core::Evaluation evaluation = core::decide(limit_, log, now, Ask{});
+    keep(evaluation);
+    surprised_ |= evaluation.outcome != Outcome::allowed;
     core::charge(limit_, log, now, 1);
   }
   bool as_expected() const { return !surprised_; }
 
  private:
-  core::ExactLog limit_ = must(core::ExactLog::make(per(1s, 200)));
-  core::Log::Head head_{};
+  core::SlidingLog limit_ = must(core::SlidingLog::make(per(1s, 200)));
+  core::AdmissionLog::Head head_{};
   std::array<core::LogEntry, 200> ring_{};
   bool surprised_ = false;
   Arrivals arrivals_{10ms};
@@ -210,9 +211,9 @@ class EnterAndLeave {
   [[gnu::always_inline]] void enter(core::HolderId& id) {
     id = {.high = 1, .low = ++entered_};
     const Instant now = arrivals_.next();
-    const core::Choice choice = core::decide(limit_, {size_, seats_}, id, now, 1);
-    keep(choice);
-    surprised_ |= choice.outcome != Outcome::allowed;
+    const core::Evaluation evaluation = core::decide(limit_, {size_, seats_}, id, now, 1);
+    keep(evaluation);
+    surprised_ |= evaluation.outcome != Outcome::allowed;
     core::enter(limit_, {size_, seats_}, id, now, 1);
   }
 
@@ -236,9 +237,9 @@ class Days final : public core::Calendar {
 template <typename Add>
 void each_step(const Add& add) {
   using core::Bucket;
+  using core::CalendarWindow;
   using core::NginxQueue;
-  using core::Quota;
-  using core::Sliding;
+  using core::SlidingCounter;
   using core::Smooth;
   using core::Window;
   const Ask patient{.max_wait = kForever};
@@ -277,14 +278,14 @@ void each_step(const Add& add) {
   // Half of what a window grants is used.
   add("window, aligned", [] { return Take{must(Window::make(per(1min, 6000), false)), 20ms}; });
   add("window, from first", [] { return Take{must(Window::make(per(1min, 6000), true)), 20ms}; });
-  add("sliding window", [] { return Take{must(Sliding::make(per(1min, 6000))), 20ms}; });
+  add("sliding window", [] { return Take{must(SlidingCounter::make(per(1min, 6000))), 20ms}; });
   add("quota, days of UTC", [] {
-    return Take{must(Quota::make(100'000, std::make_shared<Days>())), 1700ms};
+    return Take{must(CalendarWindow::make(100'000, std::make_shared<Days>())), 1700ms};
   });
   // The same number, in a time zone with daylight saving time.
   add("quota, days of Berlin", [] {
     auto days = policy::ZoneCalendar::make(policy::CalendarUnit::day, "Europe/Berlin", 1);
-    return Take{must(Quota::make(100'000, must(std::move(days)))), 1700ms};
+    return Take{must(CalendarWindow::make(100'000, must(std::move(days)))), 1700ms};
   });
 
   add("log of 100, decide and charge", [] { return LogCall{}; });

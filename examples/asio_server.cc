@@ -43,17 +43,17 @@ void read(std::shared_ptr<Client> client) {
   asio::async_read_until(client->socket, asio::dynamic_buffer(client->input, 4096), '\n', then);
 }
 
-void accept(tcp::acceptor& door) {
-  door.async_accept([&](auto error, tcp::socket socket) {
+void accept(tcp::acceptor& acceptor) {
+  acceptor.async_accept([&](auto error, tcp::socket socket) {
     if (!error) read(std::shared_ptr<Client>(new Client{std::move(socket)}));
-    accept(door);
+    accept(acceptor);
   });
 }
 
 int main() {
   asio::io_context loop;
-  tcp::acceptor door{loop, {asio::ip::address_v4::loopback(), 0}};
-  std::cout << "listening on " << door.local_endpoint() << std::endl;
-  accept(door);
+  tcp::acceptor acceptor{loop, {asio::ip::address_v4::loopback(), 0}};
+  std::cout << "listening on " << acceptor.local_endpoint() << std::endl;
+  accept(acceptor);
   loop.run();
 }

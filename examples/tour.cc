@@ -74,14 +74,15 @@ std::vector<Exhibit> exhibits() {
        "Ten within 0.4 s: five before the edge at 1 s, five after it.",
        sound(Window::make(kRate, false))},
       {"5/s sliding", "sliding window, two counters",
-       "No five more at the edge: the first five fade, one each 0.2 s.",
-       sound(Sliding::make(kRate))},
+       "No five more at the edge: the first five fade, one every 0.2 s.",
+       sound(SlidingCounter::make(kRate))},
       {"5/s sliding exact", "sliding window, a log",
-       "Never more than five in any second: a call counts for 1 s.", sound(ExactLog::make(kRate))},
-      {"5/s burst 5", "token bucket", "Five, and what drips in meanwhile; then one each 0.2 s.",
+       "Never more than five in any second: a call counts for 1 s.",
+       sound(SlidingLog::make(kRate))},
+      {"5/s burst 5", "token bucket", "Five, and what drips in meanwhile; then one every 0.2 s.",
        sound(Bucket::make(kRate, 5))},
       {"5/s queue 5", "leaky bucket as a queue",
-       "However they come, they leave evenly: one each 0.2 s.", queue(0), kForever},
+       "However they come, they leave evenly: one every 0.2 s.", queue(0), kForever},
       {"5/s queue 5 delay 2", "the first two need not wait",
        "Three leave at once; from then on as evenly as above.", queue(2), kForever},
       {"5/s queue 5 nodelay", "nobody waits",
@@ -106,7 +107,7 @@ std::vector<Exhibit> exhibits() {
 // The state of a limit for the single key used here, of whichever kind it needs.
 struct Remembered {
   State state{};
-  Log::Head head{};
+  AdmissionLog::Head head{};
   std::vector<LogEntry> ring{};
   std::uint32_t held = 0;
   std::vector<Holder> seats{};
@@ -114,9 +115,9 @@ struct Remembered {
 
 Memory memory_for(const Limit& limit, Remembered& remembered) {
   const auto places = static_cast<std::size_t>(capacity(limit));
-  if (std::holds_alternative<ExactLog>(limit)) {
+  if (std::holds_alternative<SlidingLog>(limit)) {
     remembered.ring.resize(places);
-    return Log{remembered.head, remembered.ring};
+    return AdmissionLog{remembered.head, remembered.ring};
   }
   if (std::holds_alternative<Concurrency>(limit)) {
     remembered.seats.resize(places);

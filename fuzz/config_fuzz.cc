@@ -19,7 +19,7 @@ void ask(const policy::Policy& written, const std::string& text) {
   // Around a change of the clocks for daylight saving, and at both ends of time.
   const Instant change = std::chrono::sys_days{std::chrono::year{2025} / 3 / 30};
   for (const Instant t : {change + std::chrono::hours{1}, Instant::min(), Instant::max()}) {
-    if (!written.schedule.empty()) (void)policy::held_at(written.schedule, t);
+    if (!written.schedule.empty()) (void)policy::active_shift_at(written.schedule, t);
   }
 }
 
@@ -33,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto no_file = [](const std::string&) -> Result<std::string, Error> {
     return std::string{"<html>"};
   };
-  const policy::Config config = gateway::read_config(source, problems, warnings, no_file).config;
+  const policy::DaemonConfig config =
+      gateway::read_config(source, problems, warnings, no_file).config;
   for (const auto& problem : problems) (void)source.render(problem);
   for (const auto& warning : warnings) (void)source.render(warning);
   (void)policy::read_policies(source, problems);

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "envoy/load.h"
+#include "envoy/read_rules.h"
 #include "envoy/service.h"
-#include "store/shared.h"
+#include "store/shared_store.h"
 #include "weir/clock.h"
 
 namespace {
@@ -65,8 +65,8 @@ class Choices {
   std::size_t at_ = 0;
 };
 
-envoy::Descriptor descriptor_of(Choices& choices, std::vector<std::string>& texts) {
-  envoy::Descriptor descriptor;
+envoy::RateLimitDescriptor descriptor_of(Choices& choices, std::vector<std::string>& texts) {
+  envoy::RateLimitDescriptor descriptor;
   for (std::size_t left = choices.byte() % 4; left > 0; --left) {
     texts.push_back(choices.key());
     const std::string_view key = texts.back();
@@ -86,11 +86,11 @@ envoy::Descriptor descriptor_of(Choices& choices, std::vector<std::string>& text
 const envoy::ServiceOptions kUsual{.response_headers = true, .dynamic_metadata = true};
 
 void play(Choices choices, envoy::ServiceOptions options) {
-  static const auto rules = envoy::load({{"rules.yaml", kRules}}).rules;
+  static const auto rules = envoy::read_rules({{"rules.yaml", kRules}}).rules;
   const ManualClock clock;
   Engine engine(PolicySet{}, {.memory = {.bytes = std::size_t{1} << 20}, .clock = &clock});
   options.response_headers = options.dynamic_metadata = true;
-  envoy::Service service(engine);
+  envoy::RateLimitService service(engine);
   service.use(rules, options);
   NoLink link;
   std::uint64_t passed = 0;  // of a=y, under the first rule
@@ -98,32 +98,33 @@ void play(Choices choices, envoy::ServiceOptions options) {
   while (choices.more()) {
     std::vector<std::string> texts;
     texts.reserve(1024);
-    envoy::Call call{.domain = choices.byte() % 16 == 0 ? "other" : "d",
-                     .descriptors = {},
-                     .hits = choices.byte() % 4U};
+    envoy::RateLimitRequest call{.domain = choices.byte() % 16 == 0 ? "other" : "d",
+                                 .descriptors = {},
+                                 .hits = choices.byte() % 4U};
     for (std::size_t left = choices.byte() % 24; left > 0; --left) {
       call.descriptors.push_back(descriptor_of(choices, texts));
     }
     bool answered = false;
-    service.should_rate_limit(call, link, [&](Result<envoy::Answer, envoy::Failure> answer) {
-      if (answered) std::abort();
-      answered = true;
-      if (!answer) {
-        if (answer.error().text.empty() || answer.error().store) std::abort();
-        return;
-      }
-      if (answer->statuses.size() != call.descriptors.size()) std::abort();
-      if (answer->overall == envoy::Code::unknown) std::abort();
-      if (options.shadow_mode && answer->overall != envoy::Code::ok) std::abort();
-      if (call.domain != "d" || options != kUsual) return;
-      for (const envoy::Descriptor& each : call.descriptors) {
-        const bool is_first = each.entries.size() == 1 && each.entries[0].key == "a" &&
-                              each.entries[0].value == "y" && !each.limit;
-        const std::uint64_t hits = each.hits.value_or(std::max(call.hits, 1U));
-        if (!is_first || answer->overall != envoy::Code::ok) continue;
-        (each.gives_back ? returned : passed) += hits;
-      }
-    });
+    service.should_rate_limit(
+        call, link, [&](Result<envoy::RateLimitResponse, envoy::ServiceError> answer) {
+          if (answered) std::abort();
+          answered = true;
+          if (!answer) {
+            if (answer.error().text.empty() || answer.error().store) std::abort();
+            return;
+          }
+          if (answer->statuses.size() != call.descriptors.size()) std::abort();
+          if (answer->overall == envoy::Code::unknown) std::abort();
+          if (options.shadow_mode && answer->overall != envoy::Code::ok) std::abort();
+          if (call.domain != "d" || options != kUsual) return;
+          for (const envoy::RateLimitDescriptor& each : call.descriptors) {
+            const bool is_first = each.entries.size() == 1 && each.entries[0].key == "a" &&
+                                  each.entries[0].value == "y" && !each.limit;
+            const std::uint64_t hits = each.hits.value_or(std::max(call.hits, 1U));
+            if (!is_first || answer->overall != envoy::Code::ok) continue;
+            (each.gives_back ? returned : passed) += hits;
+          }
+        });
     if (!answered) std::abort();
   }
   if (passed > 3 + returned) std::abort();

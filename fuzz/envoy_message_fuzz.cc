@@ -9,7 +9,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view message(reinterpret_cast<const char*>(data), size);
-  const weir::envoy::Call* const call = weir::server::EnvoyMessages::of_this_thread().read(message);
+  const weir::envoy::RateLimitRequest* const call =
+      weir::server::EnvoyMessages::of_this_thread().read(message);
   const auto expected = weir::test_support::told_by_library(message);
   if (expected.has_value() != (call != nullptr)) std::abort();
   if (call != nullptr && weir::test_support::told(*call) != *expected) std::abort();

@@ -12,8 +12,8 @@
 #include "gateway/cost.h"
 #include "gateway/forwarded.h"
 #include "gateway/jwt.h"
-#include "gateway/keys.h"
-#include "gateway/match.h"
+#include "gateway/request_key.h"
+#include "gateway/route_table.h"
 #include "policy/key.h"
 
 namespace {
@@ -52,18 +52,18 @@ bool has_dots(std::string_view path) {
 
 void check_path(const Path& path) {
   require(path.forwarded.find("//") == std::string::npos && !has_dots(path.forwarded));
-  require(!has_dots(path.plain) && !has_dots(path.bold));
+  require(!has_dots(path.plain) && !has_dots(path.lenient));
   require(path.plain == "*" || path.plain.starts_with('/'));
   for (const char c : path.forwarded) require(c > ' ' && c < 0x7f);
   Path again;
   require(read_path(path.forwarded, again));
   require(again.forwarded == path.forwarded && again.plain == path.plain &&
-          again.bold == path.bold);
+          again.lenient == path.lenient);
 }
 
 const RouteTable& table() {
   static const RouteTable made = [] {
-    std::vector<Route> routes(5);
+    std::vector<RouteConfig> routes(5);
     routes[0].match = {.hosts = {"*.example.com"}, .paths = {"/admin/**"}};
     routes[1].match = {.paths = {"/users/*/orders", "/**/x*y*z/b"}, .methods = {"GET"}};
     routes[2].match = {.hosts = {"shop.example.com"}};
@@ -76,7 +76,7 @@ const RouteTable& table() {
 
 // All sources of keys, combined from parts.
 std::vector<KeyPart> keys() {
-  using Kind = KeySource::Kind;
+  using Kind = KeySource::SourceKind;
   std::vector<KeySource> all{{.kind = Kind::ip},
                              {.kind = Kind::header, .name = "x-user"},
                              {.kind = Kind::query, .name = "id"},
@@ -90,25 +90,25 @@ std::vector<KeyPart> keys() {
   return parts;
 }
 
-void check_keys(const Asked& asked) {
+void check_keys(const KeyInput& asked) {
   static const std::vector<KeyPart> parts = keys();
   static const auto unverified = *JwtReader::make({.verifies = false});
   static const auto verified =
       *JwtReader::make({.keys = {{.text = "a secret that no fuzzer finds, I should think"}}});
-  MadeKey made;
+  RequestKey made;
   make_key(parts, unverified.get(), asked, made);
   Request request;
   made.fill(request);
   require(request.parts.all().size() == parts.size());
-  if (made.status() == MadeKey::Status::made) {
+  if (made.status() == RequestKey::KeyStatus::made) {
     std::string buffer;
     require(bool{policy::key_of({.key = {}, .parts = request.parts.all()}, {}, buffer)});
-    require(buffer.size() <= policy::kLongestKey);
+    require(buffer.size() <= policy::kMaxKeyLength);
   }
   require(!verified->claims_of(verified->token_of(asked.fields), asked.now));
 }
 
-void check_fields(Fields fields, const Address& peer, bool trusted, std::string_view host) {
+void check_fields(FieldSpan fields, const IpAddress& peer, bool trusted, std::string_view host) {
   const auto count_ends = [](const std::string& lines) {
     std::size_t ends = 0;
     for (const char c : lines) ends += c == '\n';
@@ -123,7 +123,7 @@ void check_fields(Fields fields, const Address& peer, bool trusted, std::string_
   std::string back;
   append_response_fields(back, fields);
   require(count_ends(back) <= fields.size());
-  const Cost cost{.kind = Cost::Kind::header, .header = "x-cost", .most = 100};
+  const RequestCost cost{.kind = RequestCost::CostKind::header, .header = "x-cost", .most = 100};
   const Permits permits = cost_of(cost, fields, std::nullopt);
   require(permits >= 1 && permits <= 100);
 }
@@ -132,15 +132,15 @@ void check_fields(Fields fields, const Address& peer, bool trusted, std::string_
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
-  static const Address peer = *parse_address("10.0.0.1");
-  static const std::vector<AddressRange> trusted{*parse_range("10.0.0.0/8")};
+  static const IpAddress peer = *parse_address("10.0.0.1");
+  static const std::vector<IpRange> trusted{*parse_range("10.0.0.0/8")};
   Path path;
   std::string host;
   const bool path_is_good = read_path(take_line(text), path);
   const std::string_view query = take_line(text);
   const bool host_is_good = read_host(take_line(text), host);
   const std::vector<wire::HttpField> fields = fields_of(text);
-  Address client = peer;
+  IpAddress client = peer;
   for (const ClientFrom from :
        {ClientFrom::x_forwarded_for, ClientFrom::forwarded, ClientFrom::either}) {
     client = client_address(peer, fields, trusted, from);

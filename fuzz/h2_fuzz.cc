@@ -1,5 +1,6 @@
-// Any bytes as input on an HTTP/2 connection: the same requests for any segmentation, each reported
-// and ended once, within the limits, and as nghttp2 reads them; and frames as answers.
+// Feeds arbitrary bytes to an HTTP/2 server. Its requests must not depend on how the bytes are
+// segmented. Each is reported once and ended at most once, respects the limits, and equals what
+// nghttp2 reads. The output must consist of valid frames.
 
 #include <nghttp2/nghttp2.h>
 
@@ -141,7 +142,7 @@ class Peer final : public H2Handler {
   }
 
   const std::size_t first_;
-  H2Machine machine_{*this, kLimits};
+  Http2Server machine_{*this, kLimits};
   std::vector<std::int32_t> late_;
   std::map<std::int32_t, int> gone_;
 };
@@ -149,7 +150,7 @@ class Peer final : public H2Handler {
 // True if it has a GOAWAY: a peer without open streams has then left, and the rest of the same
 // piece may still be processed.
 bool says_goodbye(std::string_view input) {
-  input.remove_prefix(std::min(H2Machine::kPreface.size(), input.size()));
+  input.remove_prefix(std::min(Http2Server::kPreface.size(), input.size()));
   while (input.size() >= 9) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(input[i]); };
     if (byte(3) == 7) return true;
@@ -242,7 +243,7 @@ class Library {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // A peer without a valid preface is closed soon.
   std::string input(reinterpret_cast<const char*>(data), size);
-  if (!input.starts_with("PRI")) input.insert(0, H2Machine::kPreface);
+  if (!input.starts_with("PRI")) input.insert(0, Http2Server::kPreface);
   Peer whole(input.size());
   whole.hear(input);
   Peer cut(1 + size % 7);

@@ -38,11 +38,11 @@ std::vector<wire::HttpField> listed(const wire::HttpFields& fields) {
   return all;
 }
 
-// As the service parses it.
+// The service behind the gateway must parse the forwarded head as the request `asked`.
 void check_head(const std::string& head, const wire::HttpRequest& asked,
                 const wire::HttpFraming& framing, std::string_view path) {
   wire::HttpParser parser({.target = 1 << 20, .header = 1 << 20, .body = SIZE_MAX, .fields = 1000},
-                          wire::HttpParser::Bodies::left);
+                          wire::HttpParser::BodyMode::streamed);
   const auto step = parser.parse(head);
   require(step.status == wire::HttpParser::Status::complete && step.consumed == head.size());
   const wire::HttpRequest& read = parser.request();
@@ -67,7 +67,7 @@ void check_trailers(const std::string& trailers) {
   wire::HttpBody body;
   body.start({.chunked = true});
   std::string scratch;
-  const wire::HttpBody::Piece piece = body.read(chunks, scratch);
+  const wire::HttpBody::Fragment piece = body.read(chunks, scratch);
   require(piece.error_status == 0 && body.is_done() && piece.consumed == chunks.size());
   require(piece.data == "body");
 }
@@ -112,15 +112,15 @@ class RequestHandler final : public wire::H2Handler {
 
   void on_gone(wire::H2Stream&) override {}
 
-  const Address peer_ = *parse_address("10.0.0.1");
-  wire::H2Machine machine_{*this, kLimits};
+  const IpAddress peer_ = *parse_address("10.0.0.1");
+  wire::Http2Server machine_{*this, kLimits};
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string input(reinterpret_cast<const char*>(data), size);
-  if (!input.starts_with("PRI")) input.insert(0, wire::H2Machine::kPreface);
+  if (!input.starts_with("PRI")) input.insert(0, wire::Http2Server::kPreface);
   RequestHandler().hear(input);
   return 0;
 }

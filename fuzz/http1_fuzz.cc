@@ -40,7 +40,7 @@ void others_agree(std::string_view input) {
   HttpParser parser;
   for (;;) {
     std::size_t used = 0;
-    HttpParser::Step step;
+    HttpParser::ParseResult step;
     do {
       step = parser.parse(input.substr(used));
       used += step.consumed;

@@ -55,7 +55,7 @@ bool without_errors(const ApiBody& body) {
 void check(const ApiBody& body, std::string_view text) {
   require(body.error.empty() || body.items.empty());
   require(body.is_batch || !body.error.empty() || body.items.size() == 1);
-  require(body.items.size() <= JsonReader::kMostItems);
+  require(body.items.size() <= JsonReader::kMaxItems);
   if (!without_errors(body)) return;
   const Json other = Json::parse(text, nullptr, false);
   require(!other.is_discarded());

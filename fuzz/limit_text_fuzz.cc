@@ -29,7 +29,7 @@ void exercise(const L& limit) {
       for (const weir::Permits cost : {weir::Permits{1}, weir::Permits{0}, core::capacity(limit),
                                        core::kMaxPermits, weir::Permits{-1}}) {
         const Instant now{Nanos{t}};
-        const core::Taken taken = core::take(limit, state, now, {cost, weir::kForever});
+        const core::StepResult taken = core::take(limit, state, now, {cost, weir::kForever});
         require(taken.decision.remaining >= 0);
         require(taken.decision || taken.next == state);
         state = core::debit(limit, taken.next, now, 1);

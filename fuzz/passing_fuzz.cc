@@ -41,7 +41,7 @@ void pass_body(const HttpFraming& framing, std::string_view input, std::size_t p
     const std::size_t more = std::min(piece, input.size());
     kept.append(input.substr(0, more));
     input.remove_prefix(more);
-    const HttpBody::Piece read = body.read(kept, scratch);
+    const HttpBody::Fragment read = body.read(kept, scratch);
     if (read.error_status != 0) {
       passed.failed = true;
       return;
@@ -58,7 +58,7 @@ void pass_body(const HttpFraming& framing, std::string_view input, std::size_t p
 }
 
 Passed pass_request(std::string_view input, std::size_t piece) {
-  HttpParser parser({}, HttpParser::Bodies::left);
+  HttpParser parser({}, HttpParser::BodyMode::streamed);
   Passed passed;
   std::string kept;
   for (;;) {

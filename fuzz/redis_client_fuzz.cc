@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "store/redis/loan_talk.h"
-#include "store/redis/machine.h"
+#include "store/redis/connection_fsm.h"
+#include "store/redis/lease_script.h"
 
 namespace {
 
@@ -25,39 +25,39 @@ void require(bool holds) {
 const core::Limit kLimits[] = {
     *core::Bucket::make({3, 1, std::chrono::seconds{1}}, 5),
     *core::Window::make({5, 1, std::chrono::seconds{1}}, true),
-    *core::Sliding::make({5, 1, std::chrono::seconds{1}}),
+    *core::SlidingCounter::make({5, 1, std::chrono::seconds{1}}),
 };
 
 // Any parsed answer is valid.
 void read_as_loan(std::span<const wire::RespValue> reply) {
   for (const core::Limit& limit : kLimits) {
-    LoanTalk talk;
-    store::LoanAnswer answer;
+    LeaseScript talk;
+    store::LeaseResponse answer;
     require(talk.start({.limit = &limit, .key = "k", .borrower = "b", .wanted = 3}, {}, answer));
-    const bool answered = talk.on_reply(reply, answer) == Call::Next::answered;
+    const bool answered = talk.on_reply(reply, answer) == RedisCall::ReplyResult::answered;
     if (!answered) continue;
-    const bool decided = answer.kind == store::SharedAnswer::Kind::decided;
+    const bool decided = answer.kind == store::StoreResponse::Kind::decided;
     require(decided == answer.error.empty());
     require(answer.lent >= 0 && answer.kept >= 0 && answer.lasts >= Nanos{0});
     require(answer.remaining >= 0 && answer.outstanding >= 0);
   }
 }
 
-class CountingCall final : public Call {
+class CountingCall final : public RedisCall {
  public:
   void append_command(std::string& out, bool with_source) const override {
     out += with_source ? "*1\r\n$4\r\nEVAL\r\n" : "*1\r\n$4\r\nPING\r\n";
   }
   std::string_view key() const override { return "key"; }
   // A null reply is queried for more details, a few times.
-  Next on_reply(std::span<const wire::RespValue> reply) override {
+  ReplyResult on_reply(std::span<const wire::RespValue> reply) override {
     require(ends == 0 && !reply.empty());
     read_as_loan(reply);
     const bool is_null = reply.front().kind == wire::RespValue::Kind::null;
-    return is_null && ++agains < 4 ? Next::again : Next::answered;
+    return is_null && ++agains < 4 ? ReplyResult::again : ReplyResult::answered;
   }
   void on_answered() override { ++ends; }
-  void on_failure(Failure, std::string_view why) override {
+  void on_failure(CallFailure, std::string_view why) override {
     require(!why.empty());
     ++ends;
   }
@@ -68,7 +68,7 @@ class CountingCall final : public Call {
 
 class World {
  public:
-  World() { options_.most_calls = 32, options_.most_bytes = 1 << 10; }
+  World() { options_.max_pending_calls = 32, options_.max_unsent_bytes = 1 << 10; }
 
   void call() {
     calls_.emplace_back();
@@ -86,7 +86,7 @@ class World {
   void sleep() {
     if (machine_.wake_at() == kForever) return;  // it is idle
     now_ = std::max(now_, machine_.wake_at());
-    machine_.on_time(now_);
+    machine_.on_timer(now_);
     // It has done the work for which it was scheduled.
     require(machine_.wake_at() > now_);
   }
@@ -97,18 +97,18 @@ class World {
   }
   void lose() { machine_.on_disconnected("gone", now_); }
   void send() { machine_.on_sent(machine_.unsent().size()); }
-  void check() const { require(machine_.unsent().size() <= options_.most_bytes + 4096); }
+  void check() const { require(machine_.unsent().size() <= options_.max_unsent_bytes + 4096); }
   void end() {
     machine_.end();
     for (const CountingCall& call : calls_) require(call.ends == 1);
   }
 
  private:
-  MachineOptions options_{};
+  ConnectionOptions options_{};
   LinkCounts counts_{};
   Nanos now_ = std::chrono::hours{1};
   std::deque<CountingCall> calls_{};
-  Machine machine_{options_, counts_, {}, now_};
+  ConnectionFsm machine_{options_, counts_, {}, now_};
 };
 
 void happen(World& world, unsigned char what) {

@@ -189,12 +189,12 @@ struct World {
   net::Loops loops{{.threads = 0}};
   server::Metrics metrics;
   server::MemoryGauge memory;
-  server::Service service{.engine = engine,
-                          .policies = policies(),
-                          .loops = loops,
-                          .metrics = metrics,
-                          .memory = memory,
-                          .access = {}};
+  server::ServerContext service{.engine = engine,
+                                .policies = policies(),
+                                .loops = loops,
+                                .metrics = metrics,
+                                .memory = memory,
+                                .access = {}};
 };
 
 struct SessionOutput {
@@ -276,7 +276,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(answers_each_once(whole, converse(input, 1 + size % 5, here, {})));
   const server::Access access{.password = "secret", .admin_token = "token"};
   const SessionOutput output = converse(input, 1 + size % 3, stranger, access);
-  const Transcript limited = transcript(input, input.size(), RespParser::Sender::stranger);
+  const Transcript limited = transcript(input, input.size(), RespParser::Sender::unauthenticated);
   require(answers_each_once(limited, output) ||
           (may_authenticate(limited) && answers_each_once(whole, output)));
   return 0;

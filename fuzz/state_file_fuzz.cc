@@ -104,9 +104,9 @@ Result<Engine, Error> open(const Clock& clock, std::size_t bytes = kBytes) {
 // A valid file, the same in every process: crashes are reproducible.
 std::string make_image() {
   constexpr std::uint64_t seed = 42;
-  const auto layout = store::Layout::fitting(kBytes, kRecordBytes);
-  auto region = store::Region::successor(folder().state(), *layout, seed);
-  require(region && !region->take_place_of(folder().state()));
+  const auto layout = store::TableLayout::fitting(kBytes, kRecordBytes);
+  auto region = store::Region::create_replacement(folder().state(), *layout, seed);
+  require(region && !region->replace_file(folder().state()));
   *region = store::Region::anonymous(*layout);  // closes the file
   const ManualClock clock;
   {

@@ -54,9 +54,9 @@ class ForgetfulFleet final : public weir::Fleet {
   explicit ForgetfulFleet(std::uint16_t port) {
     options_.address.host = "127.0.0.1";
     options_.address.port = port;
-    options_.machine.timeout = kPatience;
-    options_.make_talk = weir::store::redis::talk_by_scripts;
-    options_.remembers_refusals = false;
+    options_.connection.timeout = kPatience;
+    options_.make_codec = weir::store::redis::make_script_codec;
+    options_.caches_denials = false;
   }
   std::unique_ptr<weir::Link> connect() override {
     return std::make_unique<weir::store::redis::RedisLink>(

@@ -125,7 +125,8 @@ class Fields {
     std::string& known = trailers ? trailers_ : head_;
     if (block == known) return true;
     const bool fine = inflate(block, trailers);
-    // Unless the block has only indexed fields, it changes the meaning of others.
+    // A block of indexed fields only leaves the dynamic table unchanged. Any other block may change
+    // it, and with it the meaning of the cached blocks.
     const bool changes_nothing = std::all_of(block.begin(), block.end(), [](char byte) {
       return (static_cast<unsigned char>(byte) & 0x80) != 0;
     });

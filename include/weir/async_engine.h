@@ -18,7 +18,7 @@ struct Throttle;
 inline namespace v0 {
 
 // The error of an operation that is not a decision: leave, reset, explain.
-struct Trouble {
+struct OperationError {
   std::string message;
   Fault fault = Fault::none;  // none: the request itself is valid
   bool fleet = false;         // the fleet was unavailable or misconfigured
@@ -45,40 +45,42 @@ class AsyncEngine {
  public:
   AsyncEngine(Engine& engine, Link& link) noexcept : engine_(&engine), link_(&link) {}
 
-  using Done = std::function<void(const Verdict&)>;
+  using VerdictCallback = std::function<void(const Verdict&)>;
 
-  void take(const Request& request, Done done);
+  void take(const Request& request, VerdictCallback done);
   // Returns the verdict if it is known at once. Otherwise returns nothing, and the callback that
   // `later` creates receives the verdict. `later` is only called in that case.
-  std::optional<Verdict> take_now_or(const Request& request, const std::function<Done()>& later);
+  std::optional<Verdict> take_now_or(const Request& request,
+                                     const std::function<VerdictCallback()>& later);
   void take(const Request& request, std::function<void(const Verdict&, Receipt)> done);
-  void peek(const Request& request, std::string_view holder, Done done);
+  void peek(const Request& request, std::string_view holder, VerdictCallback done);
   // The receipt must live until `done`.
-  void settle(const Request& request, Receipt& receipt, Done done);
-  void settle(const Request& request, Done done);
-  void enter(const Request& request, std::string_view holder, Done done);
+  void settle(const Request& request, Receipt& receipt, VerdictCallback done);
+  void settle(const Request& request, VerdictCallback done);
+  void enter(const Request& request, std::string_view holder, VerdictCallback done);
   void throttle(const Limit& limit, std::string_view key, Permits permits,
-                std::optional<Nanos> max_wait, Done done);
+                std::optional<Nanos> max_wait, VerdictCallback done);
 
   void leave(const Request& request, std::string_view holder,
-             std::function<void(Result<bool, Trouble>)> done);
-  void reset(const Request& request, std::function<void(std::optional<Trouble>)> done);
-  void explain(const Request& request, std::function<void(Result<Explanation, Trouble>)> done);
+             std::function<void(Result<bool, OperationError>)> done);
+  void reset(const Request& request, std::function<void(std::optional<OperationError>)> done);
+  void explain(const Request& request,
+               std::function<void(Result<Explanation, OperationError>)> done);
 
   // Returns the unspent permits of leased limits that this link holds, so that other nodes can use
-  // them. Call it before the link is destroyed; otherwise they stay reserved until their lease
+  // them. FleetCall it before the link is destroyed; otherwise they stay reserved until their lease
   // expires. Blocks until the fleet has answered, at most for its timeout. Must not be called from
   // `done`.
   void return_leases();
 
  private:
   friend struct detail::EngineAccess;
-  class Call;
+  class FleetCall;
   class ThrottleCall;
-  static Trouble no_answer(const std::string& why);
-  void settle(const Request& request, Receipt* receipt, Done done);
+  static OperationError no_answer(const std::string& why);
+  void settle(const Request& request, Receipt* receipt, VerdictCallback done);
   static void throttle(Engine::Impl& engine, Link& link, engine::Throttle throttle,
-                       std::string_view key, Done done);
+                       std::string_view key, VerdictCallback done);
   Engine* engine_;
   Link* link_;
 };

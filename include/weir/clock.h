@@ -23,7 +23,7 @@ class Clock {
 
   // Monotonic time with an arbitrary origin, for timeouts. A wall clock that is set forward moves
   // `now` but not this.
-  virtual Nanos passed() const noexcept { return now().time_since_epoch(); }
+  virtual Nanos monotonic() const noexcept { return now().time_since_epoch(); }
 
   // Sleeps until `then` and returns true. Returns false as soon as `stop` is requested.
   virtual bool sleep_until(Instant then, std::stop_token stop) const = 0;

@@ -193,7 +193,7 @@ class Engine {
   // the machine had lost power. Empty without a state file.
   const std::string& opening_note() const noexcept;
   // True if, as far as can be detected, no state of the file was lost.
-  bool opened_well() const noexcept;
+  bool state_intact() const noexcept;
 
   // Takes the permits from every limit of the request's policy, or from none.
   Verdict take(const Request& request);

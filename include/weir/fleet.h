@@ -55,11 +55,11 @@ class Link {
 struct Membership {
   // The number of nodes in one generation of the node list, and the rank of this node, counted from
   // 0. No rank: it was not in the list.
-  struct Place {
+  struct NodeRank {
     std::uint32_t nodes = 0;
     std::optional<std::uint32_t> rank{};
 
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const NodeRank&, const NodeRank&) = default;
   };
 
   // A change of the ranks by which split limits are divided. Different nodes may know different
@@ -68,7 +68,7 @@ struct Membership {
   // if there are none, nothing.
   struct Step {
     Nanos ago{0};
-    std::vector<Place> places{};
+    std::vector<NodeRank> places{};
     bool founding = false;  // in the first generation of the list: no node has used anything before
   };
 
@@ -92,7 +92,7 @@ class Fleet {
   // limits. Needs a link that is run: see Link.
   virtual bool is_member() const noexcept { return false; }
   // True if it is not a member because of an error that an operator has to fix.
-  virtual bool is_mistaken() const noexcept { return false; }
+  virtual bool is_misconfigured() const noexcept { return false; }
   // The version of the newest membership. Read is_member() first: a node that is a member again may
   // have been removed in between, which only the version shows.
   virtual std::uint64_t membership_version() const noexcept { return 0; }

@@ -45,8 +45,9 @@ class Limiter {
 
   // Waits for a turn, at most until the deadline; refuses at once if the turn would come later.
   // `Decision::wait` is how long it has waited. When stopped, before or while it waits, the outcome
-  // is `limited`, with a retry_after of 0 if only the stop prevented it. Permits are then given
-  // back as far as no other caller was promised a turn after this one.
+  // is `limited`, with a retry_after of 0 if only the stop prevented it. Permits that
+  // were taken for the turn are given back, except those on which the promised turn of a later
+  // caller depends.
   //
   // Under buckets and queues, callers get their turns in FIFO order. Under windows there is no
   // order: all waiting callers retry when the next window opens.

@@ -17,7 +17,7 @@ struct Part {
 // Up to sixteen parts of a key, in any order. A value that borrows its texts.
 class Parts {
  public:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMax = 16;
 
   // Leaves the array uninitialized: most requests have no parts, and clearing it would cost more
   // than a decision.
@@ -35,20 +35,20 @@ class Parts {
 
   // Parts beyond the maximum are counted but not stored; too_many() makes the request an error.
   void add(const Part& part) noexcept {
-    if (count_ < kMost) parts_[count_] = part;
+    if (count_ < kMax) parts_[count_] = part;
     ++count_;
   }
   constexpr bool empty() const noexcept { return count_ == 0; }
-  constexpr bool too_many() const noexcept { return count_ > kMost; }
+  constexpr bool too_many() const noexcept { return count_ > kMax; }
   std::span<const Part> all() const noexcept { return {parts_, stored()}; }
 
  private:
-  constexpr std::size_t stored() const noexcept { return count_ < kMost ? count_ : kMost; }
+  constexpr std::size_t stored() const noexcept { return count_ < kMax ? count_ : kMax; }
 
   std::size_t count_ = 0;
   union {
     char none_;
-    Part parts_[kMost];
+    Part parts_[kMax];
   };
 };
 

@@ -97,7 +97,7 @@ class RedisFleet final : public Fleet {
 
   std::uint32_t nodes() const noexcept override;
   bool is_member() const noexcept override;
-  bool is_mistaken() const noexcept override;
+  bool is_misconfigured() const noexcept override;
   std::uint64_t membership_version() const noexcept override;
   Membership membership(std::uint64_t since) const override;
 

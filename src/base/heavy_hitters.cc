@@ -22,12 +22,12 @@ void HeavyHitters::clear() noexcept {
   total_ = 0;
 }
 
-std::uint64_t HeavyHitters::most_of_others() const noexcept {
+std::uint64_t HeavyHitters::max_untracked_count() const noexcept {
   return size() < entries_.size() ? 0 : heap_.front().count;
 }
 
-BoundedText* HeavyHitters::add(std::uint64_t hash, std::uint64_t weight,
-                               std::uint64_t variance) noexcept {
+TruncatedText* HeavyHitters::add(std::uint64_t hash, std::uint64_t weight,
+                                 std::uint64_t variance) noexcept {
   total_ += weight;
   Index index = find(hash);
   const bool is_new = index == kNone;
@@ -114,7 +114,7 @@ void HeavyHitters::sift_down(std::size_t position) noexcept {
 // A key that is missing from a sketch may have up to the smallest count of that sketch.
 std::vector<HeavyHitter> merged(std::span<const HeavyHitters> sketches, std::size_t max_size) {
   std::uint64_t max_untracked = 0;
-  for (const HeavyHitters& sketch : sketches) max_untracked += sketch.most_of_others();
+  for (const HeavyHitters& sketch : sketches) max_untracked += sketch.max_untracked_count();
   std::vector<HeavyHitter> all;
   std::unordered_map<std::uint64_t, std::size_t> indices;
   for (const HeavyHitters& sketch : sketches) {
@@ -126,8 +126,8 @@ std::vector<HeavyHitter> merged(std::span<const HeavyHitters> sketches, std::siz
         fresh.variance = 0;
       }
       HeavyHitter& sum = all[found->second];
-      sum.count += each.count - sketch.most_of_others();
-      sum.error += each.error - sketch.most_of_others();
+      sum.count += each.count - sketch.max_untracked_count();
+      sum.error += each.error - sketch.max_untracked_count();
       sum.variance += each.variance;
     }
   }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/bounded_text.h"
+#include "base/truncated_text.h"
 
 namespace weir {
 
@@ -15,7 +15,7 @@ struct HeavyHitter {
   std::uint64_t count = 0;
   std::uint64_t error = 0;
   std::uint64_t variance = 0;  // of `count`, if it counts samples
-  BoundedText text{};
+  TruncatedText text{};
 };
 
 // The keys with the highest counts in a stream, in memory of a fixed size: the Space-Saving sketch
@@ -30,7 +30,7 @@ class HeavyHitters {
   // Counts `weight` for a key. Returns null if the key is in the sketch already; otherwise a
   // pointer to its text, which the caller has to fill in. A sample of one in w that is counted with
   // weight w has a variance of w * (w - 1).
-  BoundedText* add(std::uint64_t hash, std::uint64_t weight, std::uint64_t variance = 0) noexcept;
+  TruncatedText* add(std::uint64_t hash, std::uint64_t weight, std::uint64_t variance = 0) noexcept;
   void clear() noexcept;
 
   // Unordered.
@@ -38,7 +38,7 @@ class HeavyHitters {
   std::size_t size() const noexcept { return heap_.size(); }
   std::uint64_t total() const noexcept { return total_; }
   // An upper bound of the count of any key that is not in the sketch.
-  std::uint64_t most_of_others() const noexcept;
+  std::uint64_t max_untracked_count() const noexcept;
 
  private:
   using Index = std::uint16_t;

@@ -5,7 +5,7 @@
 namespace weir {
 
 // Runs `work`. Returns false if it threw std::bad_alloc.
-inline bool with_memory(const auto& work) noexcept {
+inline bool catch_bad_alloc(const auto& work) noexcept {
   try {
     work();
     return true;

@@ -79,7 +79,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string_view cut(std::string_view text, std::size_t max_bytes) {
+std::string_view truncate_utf8(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   while (max_bytes > 0 && is_continuation(text, max_bytes)) --max_bytes;
   return text.substr(0, max_bytes);
@@ -87,7 +87,7 @@ std::string_view cut(std::string_view text, std::size_t max_bytes) {
 
 std::string shortened(std::string_view text) {
   constexpr std::size_t max_length = 64;
-  std::string short_text{cut(text, max_length)};
+  std::string short_text{truncate_utf8(text, max_length)};
   if (short_text.size() < text.size()) short_text += "…";
   return short_text;
 }

@@ -17,7 +17,7 @@ Utf8 first_character(std::string_view text);
 bool is_utf8(std::string_view text);
 
 // The first `max_bytes` bytes of `text`, or up to three less, so that no character is cut in two.
-std::string_view cut(std::string_view text, std::size_t max_bytes);
+std::string_view truncate_utf8(std::string_view text, std::size_t max_bytes);
 
 // At most 64 bytes of untrusted text, with "…" if it was truncated: for messages.
 std::string shortened(std::string_view text);

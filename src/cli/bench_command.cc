@@ -11,12 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "cli/asking.h"
-#include "cli/bench/ask.h"
-#include "cli/bench/ideal.h"
+#include "cli/api_call.h"
+#include "cli/bench/bench_plan.h"
+#include "cli/bench/bench_report.h"
+#include "cli/bench/ideal_admissions.h"
 #include "cli/bench/message.h"
-#include "cli/bench/plan.h"
-#include "cli/bench/report.h"
+#include "cli/bench/resp_query.h"
 #include "cli/bench/run.h"
 #include "cli/commands.h"
 #include "cli/http_client.h"

@@ -9,10 +9,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/asking.h"
+#include "cli/api_call.h"
 #include "cli/commands.h"
 #include "cli/report.h"
-#include "server/texts.h"
+#include "server/format.h"
 
 namespace weir::cli {
 
@@ -33,7 +33,7 @@ struct KeyOptions {
 
 std::string duration(const json& millis) {
   if (millis.is_null()) return "never";
-  return server::readable(std::chrono::milliseconds{millis.get<std::int64_t>()});
+  return server::duration_text(std::chrono::milliseconds{millis.get<std::int64_t>()});
 }
 
 void print_row(std::string_view name, const std::string& value) {

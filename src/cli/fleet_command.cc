@@ -8,7 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/asking.h"
+#include "cli/api_call.h"
 #include "cli/commands.h"
 
 namespace weir::cli {

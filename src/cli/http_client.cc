@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "net/listen.h"
-#include "net/stream.h"
+#include "net/socket_stream.h"
+#include "net/sockets.h"
 #include "wire/http1_answer.h"
 #include "wire/http1_body.h"
 
@@ -136,15 +136,15 @@ class BlockingConnection {
       : timeout_(timeout), deadline_(steady_clock::now() + timeout) {}
 
   // Tries the addresses in order. `tls` is null for a connection without TLS.
-  std::string open(const std::vector<net::Address>& addresses, const net::TlsContext& tls,
+  std::string open(const std::vector<net::SocketAddress>& addresses, const net::TlsContext& tls,
                    const std::string& host) {
     std::string why;
-    for (const net::Address& address : addresses) {
-      net::Descriptor socket;
+    for (const net::SocketAddress& address : addresses) {
+      net::FileDescriptor socket;
       why = connect(address, socket);
       if (!why.empty()) continue;
-      stream_ = tls ? net::Stream::to_server(std::move(socket), tls, host)
-                    : net::Stream(std::move(socket));
+      stream_ = tls ? net::SocketStream::to_server(std::move(socket), tls, host)
+                    : net::SocketStream(std::move(socket));
       return handshake();
     }
     return why;
@@ -181,9 +181,9 @@ class BlockingConnection {
   }
 
  private:
-  using Status = net::Stream::Status;
+  using Status = net::SocketStream::Status;
 
-  std::string connect(const net::Address& address, net::Descriptor& socket) {
+  std::string connect(const net::SocketAddress& address, net::FileDescriptor& socket) {
     int error = 0;
     socket = net::start_connecting(address, error);
     if (error == 0) {
@@ -221,7 +221,7 @@ class BlockingConnection {
 
   const std::chrono::milliseconds timeout_;
   const steady_clock::time_point deadline_;
-  net::Stream stream_{net::Descriptor{}};
+  net::SocketStream stream_{net::FileDescriptor{}};
 };
 
 // The error with advice for the user.

@@ -4,15 +4,15 @@
 #include <set>
 
 #include "cli/import.h"
-#include "envoy/load.h"
+#include "envoy/read_rules.h"
 #include "policy/limit_text.h"
 
 namespace weir::cli {
 
 namespace {
 
-using envoy::Node;
-using envoy::Rule;
+using envoy::DescriptorNode;
+using envoy::DescriptorRule;
 
 constexpr std::string_view kHead =
     "# Policies with the limits of {0}.\n"
@@ -28,9 +28,9 @@ constexpr std::string_view kHead =
     "#   continuously.\n";
 
 // The path from the root to a node, without the root.
-std::vector<const Node*> path_to(const Node& node) {
-  std::vector<const Node*> path_nodes;
-  for (const Node* each = &node; !each->key.empty(); each = each->parent)
+std::vector<const DescriptorNode*> path_to(const DescriptorNode& node) {
+  std::vector<const DescriptorNode*> path_nodes;
+  for (const DescriptorNode* each = &node; !each->key.empty(); each = each->parent)
     path_nodes.push_back(each);
   std::ranges::reverse(path_nodes);
   return path_nodes;
@@ -40,7 +40,7 @@ class EnvoyPolicyWriter {
  public:
   std::string text;
 
-  void write(const Node& node) {
+  void write(const DescriptorNode& node) {
     if (node.rule) {
       write(node, *node.rule);
     } else if (node.children.empty() && !node.key.empty()) {
@@ -51,16 +51,16 @@ class EnvoyPolicyWriter {
   }
 
  private:
-  static std::string path_of(const Node& node) {
+  static std::string path_of(const DescriptorNode& node) {
     std::string path;
-    for (const Node* each : path_to(node)) {
+    for (const DescriptorNode* each : path_to(node)) {
       if (!path.empty()) path += " > ";
       path += each->value.empty() ? each->key : each->key + "=" + each->value;
     }
     return path;
   }
 
-  void write(const Node& node, const Rule& rule) {
+  void write(const DescriptorNode& node, const DescriptorRule& rule) {
     auto out = std::back_inserter(text);
     fmt::format_to(out, "\n  # {}\n", in_comment(path_of(node)));
     if (rule.unlimited) {
@@ -74,7 +74,7 @@ class EnvoyPolicyWriter {
     }
     std::vector<std::string> by;
     std::set<std::string> seen;
-    for (const Node* each : path_to(node)) {
+    for (const DescriptorNode* each : path_to(node)) {
       if (each->is_wildcard) {
         fmt::format_to(out, "  # For values of {} that match {}{}.\n", in_comment(each->key),
                        in_comment(each->value),
@@ -96,7 +96,7 @@ class EnvoyPolicyWriter {
       fmt::format_to(out, "  # Replaces the limit named {}: do not call both.\n", in_comment(name));
     }
     // In statistics of envoyproxy/ratelimit, (a_b, c) and (a, b_c) have the same name.
-    fmt::format_to(out, "  {}:\n", in_yaml(new_name(rule.way, taken_)));
+    fmt::format_to(out, "  {}:\n", in_yaml(new_name(rule.path, taken_)));
     if (rule.shadow) fmt::format_to(out, "    shadow: true\n");
     fmt::format_to(out, "    limits:\n      - {{ limit: {}", policy::to_text(rule.limit));
     if (!rule.name.empty()) fmt::format_to(out, ", name: {}", in_yaml(rule.name));
@@ -110,7 +110,7 @@ class EnvoyPolicyWriter {
 }  // namespace
 
 ImportResult import_envoy(const policy::Source& source) {
-  const envoy::Loaded loaded = envoy::load({source});
+  const envoy::ReadRulesResult loaded = envoy::read_rules({source});
   ImportResult imported;
   if (loaded.rules == nullptr) {
     imported.problems = {{source, loaded.files.front().problems}};

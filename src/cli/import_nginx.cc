@@ -9,8 +9,8 @@
 #include "base/ascii.h"
 #include "cli/import.h"
 #include "cli/nginx_limits.h"
-#include "cli/nginx_not_taken.h"
 #include "cli/nginx_routes.h"
+#include "cli/nginx_skipped.h"
 
 namespace weir::cli {
 

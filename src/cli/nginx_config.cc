@@ -15,7 +15,7 @@ namespace weir::cli {
 
 namespace {
 
-using policy::Place;
+using policy::SourcePosition;
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
@@ -81,7 +81,7 @@ class Lexer {
   std::string_view text_;
   std::size_t file_;
   std::size_t at_ = 0;
-  Place place_{};
+  SourcePosition place_{};
 };
 
 // ---- The output of nginx -T

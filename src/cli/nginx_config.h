@@ -14,7 +14,7 @@ namespace weir::cli {
 // A position in a file of a configuration.
 struct NginxPosition {
   std::size_t file = 0;  // index into NginxConfig::files
-  policy::Place place{};
+  policy::SourcePosition place{};
 };
 
 struct NginxWord {

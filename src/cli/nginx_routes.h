@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/nginx_limits.h"
-#include "cli/nginx_not_taken.h"
+#include "cli/nginx_skipped.h"
 
 namespace weir::cli {
 

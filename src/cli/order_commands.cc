@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/asking.h"
+#include "cli/api_call.h"
 #include "cli/commands.h"
 #include "cli/report.h"
 

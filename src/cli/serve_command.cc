@@ -16,7 +16,7 @@
 
 #include "base/out_of_memory.h"
 #include "cli/commands.h"
-#include "envoy/load.h"
+#include "envoy/read_rules.h"
 #include "gateway/config_yaml.h"
 #include "gateway/gateway.h"
 #include "policy/config.h"
@@ -24,9 +24,9 @@
 #include "server/certificates.h"
 #include "server/daemon.h"
 #include "server/file_stamp.h"
-#include "server/links.h"
 #include "server/log.h"
 #include "server/notify.h"
+#include "server/thread_link.h"
 #include "weir/limiter.h"
 #include "weir/quota.h"
 
@@ -35,8 +35,8 @@ namespace weir::cli {
 namespace {
 
 using server::FileStamp;
-using server::Level;
 using server::log;
+using server::LogLevel;
 
 // Interval of the checks for changed files.
 constexpr Nanos kCheckInterval = std::chrono::milliseconds{500};
@@ -56,13 +56,13 @@ struct ServeOptions {
 };
 
 // Reads the configuration file; the error lists all its problems. Warnings go to the log.
-Result<gateway::WholeFile, Error> load(const std::string& path) {
-  if (path.empty()) return gateway::WholeFile{};
+Result<gateway::FullConfig, Error> load(const std::string& path) {
+  if (path.empty()) return gateway::FullConfig{};
   const auto source = policy::Source::read(path);
   if (!source) return Error{source.error()};
   policy::Problems problems;
   policy::Problems warnings;
-  gateway::WholeFile file = gateway::read_config(*source, problems, warnings);
+  gateway::FullConfig file = gateway::read_config(*source, problems, warnings);
   server::log_warnings(*source, warnings);
   if (problems.empty()) return file;
   return Error{source->render_all(problems)};
@@ -75,9 +75,9 @@ std::string address_of(const policy::Endpoint& listener, std::uint16_t port) {
 
 void log_change(const gateway::Upstream& server, bool up) {
   if (up) {
-    log(Level::info, "gateway: upstream {} is up again", server.text);
+    log(LogLevel::info, "gateway: upstream {} is up again", server.text);
   } else {
-    log(Level::warning,
+    log(LogLevel::warning,
         "gateway: upstream {} is down: requests or health checks fail; it gets fewer for now",
         server.text);
   }
@@ -87,7 +87,7 @@ void log_change(const gateway::Upstream& server, bool up) {
 // daemon must be stopped before the proxy is destroyed.
 class Proxy {
  public:
-  static Result<std::unique_ptr<Proxy>, Error> open(const gateway::Config& config,
+  static Result<std::unique_ptr<Proxy>, Error> open(const gateway::GatewayConfig& config,
                                                     server::Daemon& daemon) {
     std::unique_ptr<Proxy> proxy(new Proxy);
     if (config.tls) {
@@ -95,22 +95,23 @@ class Proxy {
       if (!certificates) return certificates.error();
       proxy->certificates_ = *std::move(certificates);
     }
-    const server::Daemon::Inside inside = daemon.inside();
+    const server::Daemon::Internals internals = daemon.internals();
     auto opened = gateway::Gateway::open(
-        config, {.engine = inside.engine,
-                 .loops = inside.loops,
-                 .threads = inside.threads,
-                 .link = [&]() -> Link& { return server::link_of_this_thread(); },
-                 .policies = [&daemon] { return daemon.policies_in_force(); },
-                 .tls = proxy->certificates_ ? &proxy->certificates_->current() : nullptr,
-                 .no_tls = [&daemon](const net::Peer& peer,
+        config,
+        {.engine = internals.engine,
+         .loops = internals.loops,
+         .threads = internals.threads,
+         .link = [&]() -> Link& { return server::link_of_this_thread(); },
+         .policies = [&daemon] { return daemon.policies_in_force(); },
+         .tls = proxy->certificates_ ? &proxy->certificates_->current() : nullptr,
+         .on_tls_failure = [&daemon](const net::Peer& peer,
                                      std::string_view why) { daemon.note_tls_failure(peer, why); },
-                 .server_changed = log_change});
+         .on_server_state = log_change});
     if (!opened) return opened.error();
     proxy->gateway_ = *std::move(opened);
     daemon.add_metrics(
         [&gateway = *proxy->gateway_](wire::Exposition& to) { gateway.append_to(to); });
-    log(Level::info, "gateway on {}://{}, with {} {}", config.tls ? "https" : "http",
+    log(LogLevel::info, "gateway on {}://{}, with {} {}", config.tls ? "https" : "http",
         address_of(config.listen, proxy->gateway_->port()), config.routes.size(),
         config.routes.size() == 1 ? "route" : "routes");
     return proxy;
@@ -118,18 +119,18 @@ class Proxy {
 
   // Returns the settings that need a restart to change. After an error, which is logged, the routes
   // stay as they were.
-  std::vector<std::string> reload(gateway::Config config) {
+  std::vector<std::string> reload(gateway::GatewayConfig config) {
     if (certificates_ && config.tls) certificates_->use(*config.tls);
     auto unchanged = gateway_->reload(std::move(config));
     if (unchanged) return *std::move(unchanged);
-    log(Level::error, "the gateway's routes stay as they are: {}", unchanged.error().message);
+    log(LogLevel::error, "the gateway's routes stay as they are: {}", unchanged.error().message);
     return {};
   }
 
   // Runs the periodic work of certificates and gateway. May block.
-  void look_around() {
-    if (certificates_) certificates_->look();
-    gateway_->look_around();
+  void on_tick() {
+    if (certificates_) certificates_->reload_if_changed();
+    gateway_->on_tick();
   }
 
  private:
@@ -149,7 +150,7 @@ class WatchedFiles {
 
   // Sets the files that the policy file names. Call it before they are read, so that a change
   // during reading is noticed.
-  void set_named_files(const policy::Config& config) {
+  void set_named_files(const policy::DaemonConfig& config) {
     envoy_ = config.envoy.path;
     seen_.resize(1);
     add_envoy(seen_);
@@ -183,11 +184,11 @@ class WatchedFiles {
 std::string reload(server::Daemon& daemon, Proxy* proxy, const std::string& path,
                    WatchedFiles& watched) {
   if (path.empty()) {
-    log(Level::info, "reload requested, but there is no policy file to read again");
+    log(LogLevel::info, "reload requested, but there is no policy file to read again");
     return "serving, without a policy file";
   }
   const auto not_used = [&](const Error& error) {
-    log(Level::error, "{} is not used, the policies stay as they are:\n{}", path, error.message);
+    log(LogLevel::error, "{} is not used, the policies stay as they are:\n{}", path, error.message);
     return fmt::format("{}: {} has mistakes, see the log", status_of(daemon), path);
   };
   auto file = load(path);
@@ -204,9 +205,9 @@ std::string reload(server::Daemon& daemon, Proxy* proxy, const std::string& path
     const auto more = proxy->reload(*std::move(file->gateway));
     unchanged->insert(unchanged->end(), more.begin(), more.end());
   }
-  log(Level::info, "{} read again: generation {}", path, daemon.generation());
+  log(LogLevel::info, "{} read again: generation {}", path, daemon.generation());
   if (!unchanged->empty()) {
-    log(Level::warning, "needs a restart to change: {}", fmt::join(*unchanged, ", "));
+    log(LogLevel::warning, "needs a restart to change: {}", fmt::join(*unchanged, ", "));
   }
   return status_of(daemon);
 }
@@ -218,16 +219,16 @@ class Watchdog {
   explicit Watchdog(server::Notifier& notifier) : notifier_(notifier) {}
 
   void look(server::Daemon& daemon) {
-    const auto patience = notifier_.patience();
+    const auto patience = notifier_.watchdog_interval();
     const auto now = std::chrono::steady_clock::now();
-    if (!patience || now < next_ || !daemon.all_came_around()) return;
-    notifier_.alive();
+    if (!patience || now < next_ || !daemon.all_loops_progressed()) return;
+    notifier_.ping_watchdog();
     next_ = now + *patience / 4;
   }
 
   // How long to sleep until the next check is due; at most `left`.
   timespec pause(Nanos left) const {
-    const auto patience = notifier_.patience();
+    const auto patience = notifier_.watchdog_interval();
     const Nanos until_alive = patience ? std::max<Nanos>(*patience / 4, kMinPause) : kCheckInterval;
     return {.tv_sec = 0, .tv_nsec = std::min({until_alive, kCheckInterval, left}).count()};
   }
@@ -238,11 +239,11 @@ class Watchdog {
 };
 
 // The postponed job runs at the next interval; a reload, at the next change of the file or SIGHUP.
-void note_no_memory() {
-  static Limiter lines{per(1, std::chrono::seconds{10})};
-  with_memory([] {
+void note_no_memory() noexcept {
+  catch_bad_alloc([] {
+    static Limiter lines{per(1, std::chrono::seconds{10})};
     if (lines.try_acquire())
-      log(Level::error, "out of memory: maintenance or a reload is postponed");
+      log(LogLevel::error, "out of memory: maintenance or a reload is postponed");
   });
 }
 
@@ -265,8 +266,8 @@ class BackgroundMaintenance {
   // Starts the regular maintenance. Its result: whether a file has changed.
   void look() {
     begin([this] {
-      daemon_.look_around();
-      if (proxy_ != nullptr) proxy_->look_around();
+      daemon_.run_maintenance();
+      if (proxy_ != nullptr) proxy_->on_tick();
       return MaintenanceResult{.has_changed = watched_.check_changed()};
     });
   }
@@ -288,7 +289,7 @@ class BackgroundMaintenance {
     auto promise = std::make_shared<std::promise<MaintenanceResult>>();
     daemon_.run_blocking([work, promise] {
       MaintenanceResult result;
-      if (!with_memory([&] { result = work(); })) note_no_memory();
+      if (!catch_bad_alloc([&] { result = work(); })) note_no_memory();
       promise->set_value(std::move(result));
     });
     done_ = promise->get_future();
@@ -318,7 +319,7 @@ void watch(
     const int signal = sigtimedwait(&signals, nullptr, &pause);
     if (signal == SIGTERM || signal == SIGINT) return;
     must_reload |= signal == SIGHUP;
-    const bool done = with_memory([&] {
+    const bool done = catch_bad_alloc([&] {
       watchdog.look(daemon);
       if (maintenance.is_busy() && !maintenance.has_ended()) return;
       const bool is_due = !maintenance.is_busy();
@@ -335,18 +336,18 @@ void watch(
   }
 }
 
-void log_listeners(const server::Daemon::Ports& ports, const policy::Config& config) {
-  const policy::Listen& listen = config.listen;
+void log_listeners(const server::Daemon::Ports& ports, const policy::DaemonConfig& config) {
+  const policy::ListenAddresses& listen = config.listen;
   if (ports.resp) {
-    log(Level::info, "RESP on {}{}", config.tls ? "rediss://" : "",
+    log(LogLevel::info, "RESP on {}{}", config.tls ? "rediss://" : "",
         address_of(*listen.resp, *ports.resp));
   }
   if (ports.http) {
-    log(Level::info, "HTTP on {}://{}", config.tls ? "https" : "http",
+    log(LogLevel::info, "HTTP on {}://{}", config.tls ? "https" : "http",
         address_of(*listen.http, *ports.http));
   }
   if (ports.grpc) {
-    log(Level::info, "gRPC on {}{}", config.tls ? "https://" : "",
+    log(LogLevel::info, "gRPC on {}{}", config.tls ? "https://" : "",
         address_of(*listen.grpc, *ports.grpc));
   }
 }
@@ -374,10 +375,10 @@ int serve(const ServeOptions& options) {
   };
   const auto file = load(options.config);
   if (!file) return cannot(file.error());
-  const policy::Config& config = file->config;
+  const policy::DaemonConfig& config = file->config;
   watched.set_named_files(config);
   server::DaemonOptions daemon_options = options.daemon;
-  daemon_options.doubles = file->gateway.has_value();
+  daemon_options.has_gateway = file->gateway.has_value();
   // Declared before the daemon, so that it is destroyed after the daemon's threads have ended.
   std::unique_ptr<Proxy> proxy;
   auto daemon = server::Daemon::open(config, daemon_options);
@@ -388,24 +389,25 @@ int serve(const ServeOptions& options) {
     if (!opened) return cannot(opened.error());
     proxy = *std::move(opened);
   }
-  const policy::Listen& listen = config.listen;
+  const policy::ListenAddresses& listen = config.listen;
   if (!listen.resp && !listen.http && !listen.grpc && !file->gateway) {
-    log(Level::warning, "no listener is enabled: resp, http and grpc are off under `listen`");
+    log(LogLevel::warning, "no listener is enabled: resp, http and grpc are off under `listen`");
   }
   auto notifier = server::Notifier::from_environment();
   (*daemon)->start();
   const std::size_t count = config.policies.size();
-  log(Level::info, "ready, with {} {}", count, count == 1 ? "policy" : "policies");
+  log(LogLevel::info, "ready, with {} {}", count, count == 1 ? "policy" : "policies");
   notifier.ready(status_of(**daemon));
   watch(**daemon, proxy.get(), notifier, reload_path, watched, signals);
   notifier.stopping();
   if (options.drain_time > Nanos{0}) {
-    log(Level::info, "draining for {} before ending; a second signal ends at once", options.drain);
-    (*daemon)->announce_end();
+    log(LogLevel::info, "draining for {} before ending; a second signal ends at once",
+        options.drain);
+    (*daemon)->report_not_ready();
     watch(**daemon, proxy.get(), notifier, reload_path, watched, signals,
           std::chrono::steady_clock::now() + options.drain_time);
   }
-  log(Level::info, "ending");
+  log(LogLevel::info, "ending");
   (*daemon)->stop(proxy ? kProxyGrace : kGrace);
   return kSuccess;
 }

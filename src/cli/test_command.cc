@@ -31,14 +31,14 @@ struct TestReport {
   std::size_t failed = 0;
   struct FailedCase {
     std::string name;
-    policy::Place place;
+    policy::SourcePosition place;
     std::vector<timeline::Mismatch> mismatches;
   };
   std::vector<FailedCase> failures;
   // Cases that cannot run on a shared store, whose numbers have a lower resolution.
   struct SkippedCase {
     std::string name;
-    policy::Place place;
+    policy::SourcePosition place;
     std::string why;
   };
   std::vector<SkippedCase> left_out{};
@@ -110,7 +110,7 @@ class TestBackend {
 
   // Why a case cannot run there, if it cannot.
   std::optional<std::string> why_not_runnable(const timeline::Case& test) const {
-    return link_ ? timeline::unfit_for_shared(test) : std::nullopt;
+    return link_ ? timeline::why_not_on_shared_store(test) : std::nullopt;
   }
 
   std::vector<timeline::Mismatch> run(const timeline::Case& test) {

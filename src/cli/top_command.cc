@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "cli/asking.h"
+#include "cli/api_call.h"
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "cli/top/draw.h"

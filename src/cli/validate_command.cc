@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/report.h"
-#include "envoy/load.h"
+#include "envoy/read_rules.h"
 #include "gateway/config_yaml.h"
 
 namespace weir::cli {
@@ -24,7 +24,7 @@ struct ValidationReport {
   policy::Problems warnings;
   std::size_t policies = 0;
   std::size_t limits = 0;
-  envoy::Loaded envoy{};  // the rules that `envoy_ratelimit` names
+  envoy::ReadRulesResult envoy{};  // the rules that `envoy_ratelimit` names
 
   bool is_good() const {
     const bool has_rules = !names_envoy || envoy.rules != nullptr;
@@ -41,22 +41,23 @@ std::size_t limits_of(const policy::Policy& policy) {
 }
 
 // Adds a problem, unless the message is empty.
-void add(policy::Problems& problems, policy::Place place, const std::string& message) {
+void add(policy::Problems& problems, policy::SourcePosition place, const std::string& message) {
   if (message.empty()) return;
   problems.push_back({place, message});
-  policy::arrange(problems);
+  policy::sort_problems(problems);
 }
 
 ValidationReport read_file(policy::Source source) {
   ValidationReport report{.source = std::move(source), .problems = {}, .warnings = {}};
-  const policy::Config config =
+  const policy::DaemonConfig config =
       gateway::read_config(report.source, report.problems, report.warnings).config;
   report.policies = config.policies.size();
   for (const auto& [name, policy] : config.policies) report.limits += limits_of(policy);
   report.names_envoy = !config.envoy.path.empty();
   if (report.names_envoy) {
-    report.envoy = envoy::load(config.envoy.path, {.merge_domains = config.envoy.merge_domains,
-                                                   .sharing = policy::sharing_of(config)});
+    report.envoy = envoy::read_rules(
+        config.envoy.path,
+        {.merge_domains = config.envoy.merge_domains, .sharing = policy::sharing_of(config)});
     add(report.problems, config.envoy_path_at, report.envoy.error);
     add(report.warnings, config.envoy_path_at, report.envoy.warning);
   }
@@ -67,7 +68,7 @@ std::string counted(std::size_t count, std::string_view one, std::string_view ma
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-std::vector<std::string> names_of(const envoy::Loaded& loaded) {
+std::vector<std::string> names_of(const envoy::ReadRulesResult& loaded) {
   std::vector<std::string> names;
   for (const envoy::FileReport& file : loaded.files) names.push_back(file.source.name);
   return names;

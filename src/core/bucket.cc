@@ -30,14 +30,16 @@ State pack(const Bucket& limit, Tat tat, const State& old) {
 }
 
 Int128 debt_at(const Bucket& limit, Tat tat, std::int64_t now) {
-  return gcra::debt_at(limit.pace, tat, now);
+  return gcra::debt_at(limit.interval, tat, now);
 }
 
 // The longest debt that a state can encode.
-Int128 longest_debt(const Bucket& limit) { return in_parts(limit.pace, kLongestDebt); }
+Int128 longest_debt(const Bucket& limit) { return in_parts(limit.interval, kLongestDebt); }
 
 // The price of any number of permits, at most the longest debt.
-Int128 price_of(const Bucket& limit, Int128 permits) { return gcra::price_of(limit.pace, permits); }
+Int128 price_of(const Bucket& limit, Int128 permits) {
+  return gcra::price_of(limit.interval, permits);
+}
 
 bool has_stamp_of(const Bucket& limit, const State& state) {
   return (state.what & kStampMask) == limit.stamp;
@@ -46,19 +48,20 @@ bool has_stamp_of(const Bucket& limit, const State& state) {
 Tat not_before(Tat tat, std::int64_t now) { return tat.nanos < now ? Tat{now, 0} : tat; }
 
 Tat current_tat(const Bucket& limit, const State& state, std::int64_t now) {
-  const State current = carried(limit, state, instant(now), nullptr);
+  const State current = state_under_current_limit(limit, state, instant(now), nullptr);
   return not_before(tat_of(current), ns(limit.full_at));
 }
 
 // Sets the fields that follow from the capacity and the emission interval.
 void derive(Bucket& limit) {
-  limit.depth = limit.capacity * limit.pace.price;
-  limit.free = std::min(limit.at_once * limit.pace.price, longest_debt(limit));
+  limit.depth = limit.capacity * limit.interval.price;
+  limit.free = std::min(limit.at_once * limit.interval.price, longest_debt(limit));
   limit.bound = std::min(limit.depth, longest_debt(limit));
-  limit.stamp = (limit.stamp & ~kPriceMask) | gcra::encoded_price(limit.pace);
+  limit.stamp = (limit.stamp & ~kPriceMask) | gcra::encoded_price(limit.interval);
   // The sum of a debt and a cost of 61 bits each fits in 64 bits.
   constexpr Int128 narrow = Int128{1} << 61;
-  if (limit.depth <= narrow) limit.narrow = static_cast<std::int64_t>(narrow / limit.pace.parts);
+  if (limit.depth <= narrow)
+    limit.narrow = static_cast<std::int64_t>(narrow / limit.interval.parts);
 }
 
 constexpr std::int64_t kNeverNarrow = std::numeric_limits<std::int64_t>::min();
@@ -66,23 +69,23 @@ constexpr std::int64_t kNeverNarrow = std::numeric_limits<std::int64_t>::min();
 Result<Bucket, Flaw> make(const Rate& rate, Permits capacity, Permits at_once, bool queue) {
   if (capacity < 1) return Flaw::capacity_too_small;
   if (capacity > kMaxPermits) return Flaw::capacity_too_large;
-  const auto pace = Pace::of(rate, kMaxParts);
+  const auto pace = EmissionInterval::of(rate, kMaxParts);
   if (!pace) return pace.error();
   constexpr Int128 too_deep = Int128{1} << 124;
   if (capacity > too_deep / pace->price) return Flaw::capacity_too_large;
 
   Bucket limit{.rate = rate, .capacity = capacity, .at_once = at_once, .queue = queue};
-  limit.pace = *pace;
+  limit.interval = *pace;
   derive(limit);
   return limit;
 }
 
 bool is_possible(const Bucket& limit, Permits cost) {
-  return cost >= 0 && cost <= limit.capacity && cost * limit.pace.price <= limit.bound;
+  return cost >= 0 && cost <= limit.capacity && cost * limit.interval.price <= limit.bound;
 }
 
 Int128 max_wait_in_parts(const Bucket& limit, const Ask& ask) {
-  return std::min(in_parts(limit.pace, std::max(ask.max_wait, Nanos{0})),
+  return std::min(in_parts(limit.interval, std::max(ask.max_wait, Nanos{0})),
                   longest_debt(limit) - limit.bound);
 }
 
@@ -98,25 +101,25 @@ Result<Bucket, Flaw> Bucket::make_queue(const Rate& rate, Permits places, Permit
   return core::make(rate, places + 1, std::min(undelayed, places) + 1, true);
 }
 
-Taken gcra::take_wide(const Bucket& limit, const State& state, Instant at, const Ask& ask) {
+StepResult gcra::take_wide(const Bucket& limit, const State& state, Instant at, const Ask& ask) {
   const std::int64_t now = ns(in_range(at));
-  const Int128 debt = gcra::debt_at(limit.pace, current_tat(limit, state, now), now);
+  const Int128 debt = gcra::debt_at(limit.interval, current_tat(limit, state, now), now);
   const bool possible = is_possible(limit, ask.cost);
-  Taken taken = step<Int128, false>(limit, state, now, debt, possible ? ask.cost : 0,
-                                    max_wait_in_parts(limit, ask));
+  StepResult taken = step<Int128, false>(limit, state, now, debt, possible ? ask.cost : 0,
+                                         max_wait_in_parts(limit, ask));
   if (!possible) {
     taken.decision.outcome = Outcome::impossible;
     taken.decision.retry_after = kNever;
   } else if (taken.decision) {
     const Int128 wait = std::max<Int128>(early(limit, debt, ask.cost), 0);
-    taken.decision.wait = Nanos{to_int64(ceil_div(wait, limit.pace.parts))};
+    taken.decision.wait = Nanos{to_int64(ceil_div(wait, limit.interval.parts))};
     if (may_wait(limit, ask)) taken.next.what |= kWaited;
   }
   return taken;
 }
 
-Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& ask) {
-  const Taken taken = take(limit, state, now, ask);
+Evaluation decide(const Bucket& limit, const State& state, Instant now, const Ask& ask) {
+  const StepResult taken = take(limit, state, now, ask);
   return {.outcome = taken.decision.outcome,
           .retry_after = taken.decision.retry_after,
           .wait = taken.decision.wait,
@@ -126,7 +129,7 @@ Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& a
 Permits remaining(const Bucket& limit, const State& state, Instant now) {
   now = in_range(now);
   const Int128 room = limit.depth - debt_at(limit, current_tat(limit, state, ns(now)), ns(now));
-  return room > 0 ? static_cast<Permits>(quick_div(room, limit.pace.price)) : 0;
+  return room > 0 ? static_cast<Permits>(quick_div(room, limit.interval.price)) : 0;
 }
 
 Instant rest_at(const Bucket& limit, const State& state, Instant now) {
@@ -139,16 +142,16 @@ State debit(const Bucket& limit, const State& state, Instant now, Permits cost) 
   now = in_range(now);
   const Tat tat = not_before(current_tat(limit, state, ns(now)), ns(now));
   const Int128 room = std::max<Int128>(longest_debt(limit) - debt_at(limit, tat, ns(now)), 0);
-  return pack(limit, plus(limit.pace, tat, std::min(room, price_of(limit, cost))), state);
+  return pack(limit, plus(limit.interval, tat, std::min(room, price_of(limit, cost))), state);
 }
 
-Terms terms_of(const Bucket& limit, const Ask& ask) {
+PassCondition pass_condition(const Bucket& limit, const Ask& ask) {
   if (!is_possible(limit, ask.cost)) return {};
-  const Int128 price = ask.cost * limit.pace.price;
+  const Int128 price = ask.cost * limit.interval.price;
   const Int128 patient = limit.free + max_wait_in_parts(limit, ask);
-  if (!limit.queue) return {.most_debt = patient - price, .price = price};
+  if (!limit.queue) return {.max_debt = patient - price, .price = price};
   const Int128 room = limit.bound - price;
-  return {.most_debt = ask.cost > 0 ? std::min(patient - limit.pace.price, room) : room,
+  return {.max_debt = ask.cost > 0 ? std::min(patient - limit.interval.price, room) : room,
           .price = price};
 }
 
@@ -160,13 +163,13 @@ Bucket part_of(const Bucket& limit, Permits part) {
   // A queue must release at least one call at once, or it could not admit any.
   const auto at_once = static_cast<Permits>(Int128{limit.at_once} * part / limit.capacity);
   share.at_once = limit.queue ? std::max<Permits>(at_once, 1) : part;
-  share.pace = {.parts = limit.pace.parts, .price = ceil_div(limit.depth, part)};
+  share.interval = {.parts = limit.interval.parts, .price = ceil_div(limit.depth, part)};
   derive(share);
   return share;
 }
 
 Nanos filling_time(const Bucket& limit) {
-  return Nanos{to_int64(ceil_div(limit.bound, limit.pace.parts))};
+  return Nanos{to_int64(ceil_div(limit.bound, limit.interval.parts))};
 }
 
 Bucket starting_empty(Bucket limit, Instant now) {
@@ -178,9 +181,9 @@ Bucket starting_empty(Bucket limit, Instant now) {
 Bucket inheriting_start(Bucket next, const Bucket& old, Instant now) {
   now = in_range(now);
   if (old.full_at <= now) return next;
-  const Int128 debt = in_parts(old.pace, between(now, old.full_at));
-  const Int128 owed = gcra::debt_at_other_price(debt, old.pace, next.pace);
-  const Nanos left{to_int64(ceil_div(owed, next.pace.parts))};
+  const Int128 debt = in_parts(old.interval, between(now, old.full_at));
+  const Int128 owed = gcra::debt_at_other_price(debt, old.interval, next.interval);
+  const Nanos left{to_int64(ceil_div(owed, next.interval.parts))};
   next.full_at = std::max(next.full_at, later(now, left));
   next.narrow = kNeverNarrow;
   return next;
@@ -212,7 +215,7 @@ Int128 min_undrained_debt(const Bucket& limit, const State& state, const Receipt
                           Int128 debt, Instant now) {
   const bool waited = limit.queue || (state.what & kWaited) != 0;
   const Int128 last_turn = waited ? std::max<Int128>(debt - limit.free, 0) : 0;
-  const Int128 passed = in_parts(limit.pace, until(receipt.at, now)) + last_turn;
+  const Int128 passed = in_parts(limit.interval, until(receipt.at, now)) + last_turn;
   return std::min(price_of(limit, Int128{receipt.taken}) - passed, debt);
 }
 
@@ -245,9 +248,9 @@ State refund(const Bucket& limit, const State& state, Instant now, Receipt& rece
   const Int128 owed = min_undrained_debt(limit, state, receipt, debt, now);
   const Int128 span = std::min(owed, price_of(limit, Int128{back}));
   if (span <= 0) return state;
-  receipt.taken -= static_cast<Permits>(ceil_div(span, limit.pace.price));
+  receipt.taken -= static_cast<Permits>(ceil_div(span, limit.interval.price));
   receipt.after.when = kNoInstant;
-  return after_refund(limit, state, plus(limit.pace, {ns(now), 0}, debt - span));
+  return after_refund(limit, state, plus(limit.interval, {ns(now), 0}, debt - span));
 }
 
 }  // namespace weir::core

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/choice.h"
+#include "core/evaluation.h"
 #include "core/rate.h"
 
 namespace weir::core {
@@ -39,7 +39,7 @@ struct Bucket {
   Permits at_once = 1;  // admitted without waiting; the capacity for a bucket or with nodelay
   bool queue = false;
   // Derived from the above, in parts of a nanosecond.
-  Pace pace{};
+  EmissionInterval interval{};
   Int128 depth = 0;  // capacity × price
   Int128 free = 0;   // at_once × price, at most 73 years
   Int128 bound = 0;  // the largest debt that a call without waiting may leave: depth, or 73 years
@@ -61,20 +61,20 @@ struct Bucket {
 };
 
 // The `take` of core/limit.h as a single function, for speed: most limits are buckets.
-inline Taken take(const Bucket& limit, const State& state, Instant now, const Ask& ask = {});
+inline StepResult take(const Bucket& limit, const State& state, Instant now, const Ask& ask = {});
 
-Choice decide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
+Evaluation decide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
 Permits remaining(const Bucket& limit, const State& state, Instant now);
 Instant rest_at(const Bucket& limit, const State& state, Instant now);
 State debit(const Bucket& limit, const State& state, Instant now, Permits cost);
 State refund(const Bucket& limit, const State& state, Instant now, Receipt& receipt, Permits back);
 // The condition under which a call passes, for stores that decide elsewhere. In parts of a
 // nanosecond.
-struct Terms {
-  Int128 most_debt = -1;  // the call passes if the debt is at most this; -1: it never passes
-  Int128 price = 0;       // added to the debt if it passes
+struct PassCondition {
+  Int128 max_debt = -1;  // the call passes if the debt is at most this; -1: it never passes
+  Int128 price = 0;      // added to the debt if it passes
 };
-Terms terms_of(const Bucket& limit, const Ask& ask);
+PassCondition pass_condition(const Bucket& limit, const Ask& ask);
 // True if the state has to record that this caller may have been told to wait. A queue does not
 // record it: there, every caller may have to wait.
 inline bool may_wait(const Bucket& limit, const Ask& ask) {
@@ -123,7 +123,7 @@ inline constexpr std::uint64_t kMarksMask = kWaited | kRefundMask;
 // before it have drained, whatever this call costs; a call of cost zero need not wait.
 template <typename Int>
 [[gnu::always_inline]] inline Int early(const Bucket& limit, Int debt, Permits cost) {
-  const Int price = static_cast<Int>(limit.pace.price);
+  const Int price = static_cast<Int>(limit.interval.price);
   if (limit.queue) return (cost > 0 ? debt + price : Int{0}) - static_cast<Int>(limit.free);
   return debt + static_cast<Int>(cost) * price - static_cast<Int>(limit.free);
 }
@@ -132,10 +132,11 @@ template <typename Int>
 // speed: debts nearly always fit in 64 bits, and most prices are whole nanoseconds. The cost must
 // be possible.
 template <typename Int, bool kWholeNanos>
-[[gnu::always_inline]] inline Taken step(const Bucket& limit, const State& state, std::int64_t now,
-                                         Int debt, Permits cost, Int max_wait) {
-  const Int parts = kWholeNanos ? 1 : limit.pace.parts;
-  const Int price = static_cast<Int>(limit.pace.price);
+[[gnu::always_inline]] inline StepResult step(const Bucket& limit, const State& state,
+                                              std::int64_t now, Int debt, Permits cost,
+                                              Int max_wait) {
+  const Int parts = kWholeNanos ? 1 : limit.interval.parts;
+  const Int price = static_cast<Int>(limit.interval.price);
   const Int raised = debt + static_cast<Int>(cost) * price;
   Int over = early(limit, debt, cost) - max_wait;
   if (limit.queue) [[unlikely]] {
@@ -162,12 +163,12 @@ template <typename Int, bool kWholeNanos>
 }
 
 // The step in 128 bits, for any state and any call.
-Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
+StepResult take_wide(const Bucket& limit, const State& state, Instant now, const Ask& ask);
 
 }  // namespace gcra
 
-[[gnu::always_inline]] inline Taken take(const Bucket& limit, const State& state, Instant at,
-                                         const Ask& ask) {
+[[gnu::always_inline]] inline StepResult take(const Bucket& limit, const State& state, Instant at,
+                                              const Ask& ask) {
   const std::int64_t now = ns(at);
   const auto ahead = static_cast<std::int64_t>(state.when - word_of(at));
   const bool narrow = (state.what & gcra::kStampMask) == limit.stamp && ahead < limit.narrow &&
@@ -177,13 +178,13 @@ Taken take_wide(const Bucket& limit, const State& state, Instant now, const Ask&
     return word_by_word(gcra::take_wide(limit, state, at, ask));
   }
   // A tat in the past means no debt. Branch-free, because the branch would be unpredictable.
-  if (limit.pace.parts == 1) [[likely]] {
+  if (limit.interval.parts == 1) [[likely]] {
     const std::int64_t debt = std::max<std::int64_t>(ahead, 0);
     return gcra::step<std::int64_t, true>(limit, state, now, debt, ask.cost, 0);
   }
   const auto parts = static_cast<std::int64_t>(state.what >> gcra::kPartsShift);
   const std::int64_t debt =
-      std::max<std::int64_t>(std::max<std::int64_t>(ahead, -1) * limit.pace.parts + parts, 0);
+      std::max<std::int64_t>(std::max<std::int64_t>(ahead, -1) * limit.interval.parts + parts, 0);
   return gcra::step<std::int64_t, false>(limit, state, now, debt, ask.cost, 0);
 }
 

@@ -51,7 +51,7 @@ void move_up(const Holder* first, const Holder* last, Holder* to) {
 
 // Keeps the order by expiry. A later hold expires later, unless the hold time was shortened or the
 // clock stepped back, so the position is nearly always the last one.
-void Holders::seat(const Holder& holder) {
+void Holders::insert(const Holder& holder) {
   if (*size_ >= entries_.size()) return;  // the owner has provided too few entries
   std::size_t position = (*size_)++;
   for (; position > 0 && entries_[position - 1].until > holder.until; --position) {
@@ -76,20 +76,20 @@ void Holders::remove_expired(Instant now) {
   *size_ -= static_cast<std::uint32_t>(expired);
 }
 
-Result<Concurrency, Flaw> Concurrency::make(Permits count, Nanos lease) {
+Result<Concurrency, Flaw> Concurrency::make(Permits count, Nanos hold_time) {
   if (count < 1) return Flaw::capacity_too_small;
   if (count > kMaxConcurrent) return Flaw::capacity_too_large;
-  if (lease <= Nanos{0}) return Flaw::period_not_positive;
-  if (lease > kLongestDebt) return Flaw::period_too_long;
-  return Concurrency{.count = count, .lease = lease};
+  if (hold_time <= Nanos{0}) return Flaw::period_not_positive;
+  if (hold_time > kLongestDebt) return Flaw::period_too_long;
+  return Concurrency{.count = count, .hold_time = hold_time};
 }
 
 bool holds(const Holders& holders, const HolderId& id, Instant now) {
   return find_live(holders, id, in_range(now)) != nullptr;
 }
 
-Choice decide(const Concurrency& limit, const Holders& holders, const HolderId& id, Instant now,
-              Permits cost) {
+Evaluation decide(const Concurrency& limit, const Holders& holders, const HolderId& id, Instant now,
+                  Permits cost) {
   now = in_range(now);
   if (find_live(holders, id, now) != nullptr) return {};
   if (cost < 0 || cost > limit.count) return impossible({});
@@ -102,7 +102,7 @@ Choice decide(const Concurrency& limit, const Holders& holders, const HolderId& 
 void enter(const Concurrency& limit, Holders holders, const HolderId& id, Instant now,
            Permits cost) {
   now = in_range(now);
-  Holder entering{.id = id, .until = later(now, limit.lease), .permits = cost};
+  Holder entering{.id = id, .until = later(now, limit.hold_time), .permits = cost};
   if (Holder* held = find_live(holders, id, now)) {
     entering.permits = held->permits;
     entering.until = std::max(entering.until, held->until);
@@ -110,7 +110,7 @@ void enter(const Concurrency& limit, Holders holders, const HolderId& id, Instan
   }
   if (entering.permits <= 0) return;
   holders.remove_expired(now);
-  holders.seat(entering);
+  holders.insert(entering);
 }
 
 bool leave(Holders holders, const HolderId& id, Instant now) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/choice.h"
+#include "core/evaluation.h"
 #include "core/rate.h"
 
 namespace weir::core {
@@ -14,9 +14,9 @@ namespace weir::core {
 // safe.
 struct Concurrency {
   Permits count = 1;
-  Nanos lease{std::chrono::seconds{60}};
+  Nanos hold_time{std::chrono::seconds{60}};
 
-  static Result<Concurrency, Flaw> make(Permits count, Nanos lease);
+  static Result<Concurrency, Flaw> make(Permits count, Nanos hold_time);
 };
 
 inline constexpr Permits kMaxConcurrent = 1'000'000;
@@ -46,7 +46,7 @@ class Holders {
   Holders(std::uint32_t& size, std::span<Holder> entries) : size_(&size), entries_(entries) {}
 
   std::span<Holder> all() const { return entries_.first(*size_); }
-  void seat(const Holder& holder);
+  void insert(const Holder& holder);
   void remove(Holder* holder);
   void remove_expired(Instant now);
   void clear() { *size_ = 0; }
@@ -58,8 +58,8 @@ class Holders {
 
 bool holds(const Holders& holders, const HolderId& id, Instant now);
 
-Choice decide(const Concurrency& limit, const Holders& holders, const HolderId& id, Instant now,
-              Permits cost);
+Evaluation decide(const Concurrency& limit, const Holders& holders, const HolderId& id, Instant now,
+                  Permits cost);
 void enter(const Concurrency& limit, Holders holders, const HolderId& id, Instant now,
            Permits cost);
 // Returns whether the holder held a permit.

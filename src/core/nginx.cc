@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/saturating.h"
-#include "core/replay.h"
+#include "core/exact_undo.h"
 
 namespace weir::core {
 
@@ -91,7 +91,7 @@ Result<NginxQueue, Flaw> NginxQueue::make(const Rate& rate, Permits places, Perm
       .rate = rate, .places = places, .undelayed = undelayed, .milli_rate = milli_rate};
 }
 
-Choice decide(const NginxQueue& limit, const State& state, Instant now, const Ask& ask) {
+Evaluation decide(const NginxQueue& limit, const State& state, Instant now, const Ask& ask) {
   if (ask.cost < 0 || ask.cost > capacity(limit)) return impossible(state);
   const Backlog backlog = backlog_of(state);
   const std::int64_t owed = owed_at(limit, backlog, millis(now));
@@ -109,7 +109,7 @@ Choice decide(const NginxQueue& limit, const State& state, Instant now, const As
           .next = ask.cost == 0 ? state : charged(backlog, millis(now), to_int64(owed + cost))};
 }
 
-std::int64_t most_owed(const NginxQueue& limit, const Ask& ask) {
+std::int64_t max_backlog(const NginxQueue& limit, const Ask& ask) {
   if (ask.cost < 0 || ask.cost > capacity(limit)) return -1;
   const Int128 room = Int128{capacity(limit) - ask.cost} * kMilli;
   if (ask.cost == 0) return to_int64(room);

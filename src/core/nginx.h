@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/choice.h"
+#include "core/evaluation.h"
 #include "core/rate.h"
 
 namespace weir::core {
@@ -21,7 +21,7 @@ struct NginxQueue {
   static Result<NginxQueue, Flaw> make(const Rate& rate, Permits places, Permits undelayed);
 };
 
-Choice decide(const NginxQueue& limit, const State& state, Instant now, const Ask& ask);
+Evaluation decide(const NginxQueue& limit, const State& state, Instant now, const Ask& ask);
 Permits remaining(const NginxQueue& limit, const State& state, Instant now);
 Instant rest_at(const NginxQueue& limit, const State& state, Instant now);
 State debit(const NginxQueue& limit, const State& state, Instant now, Permits cost);
@@ -29,7 +29,7 @@ State refund(const NginxQueue& limit, const State& state, Instant now, Receipt& 
              Permits back);
 // The largest backlog, in thousandths, with which the call passes; -1 if it never passes. For
 // stores that decide elsewhere.
-std::int64_t most_owed(const NginxQueue& limit, const Ask& ask);
+std::int64_t max_backlog(const NginxQueue& limit, const Ask& ask);
 inline Permits capacity(const NginxQueue& limit) { return limit.places + 1; }
 
 }  // namespace weir::core

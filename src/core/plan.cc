@@ -19,7 +19,9 @@ template <typename... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
 State& state_of(const Charge& charge) { return **std::get_if<State*>(&charge.memory); }
-const Log& log_of(const Charge& charge) { return *std::get_if<Log>(&charge.memory); }
+const AdmissionLog& log_of(const Charge& charge) {
+  return *std::get_if<AdmissionLog>(&charge.memory);
+}
 const Holders& holders_of(const Charge& charge) { return *std::get_if<Holders>(&charge.memory); }
 
 bool is_concurrency(const Charge& charge) {
@@ -30,10 +32,10 @@ HolderId salted_id(const Charge& charge, const HolderId& holder) {
   return holder.mixed_with(charge.id_salt);
 }
 
-Choice decide(const Charge& charge, Instant now, const HolderId& holder) {
+Evaluation decide(const Charge& charge, Instant now, const HolderId& holder) {
   return std::visit(
       Overloaded{
-          [&](const ExactLog& l) { return decide(l, log_of(charge), now, charge.ask); },
+          [&](const SlidingLog& l) { return decide(l, log_of(charge), now, charge.ask); },
           [&](const Concurrency& l) {
             return decide(l, holders_of(charge), salted_id(charge, holder), now, charge.ask.cost);
           },
@@ -42,14 +44,14 @@ Choice decide(const Charge& charge, Instant now, const HolderId& holder) {
       *charge.limit);
 }
 
-void commit(const Charge& charge, const Choice& choice, Instant now, const HolderId& holder,
+void commit(const Charge& charge, const Evaluation& evaluation, Instant now, const HolderId& holder,
             Receipt* receipt) {
   Receipt filled{.at = in_range(now), .taken = charge.ask.cost};
   if (std::holds_alternative<State*>(charge.memory)) {
     filled.before = state_of(charge);
-    filled.after = choice.next;
-    state_of(charge) = choice.next;
-  } else if (const auto* log = std::get_if<ExactLog>(charge.limit)) {
+    filled.after = evaluation.next;
+    state_of(charge) = evaluation.next;
+  } else if (const auto* log = std::get_if<SlidingLog>(charge.limit)) {
     filled.at = core::charge(*log, log_of(charge), now, charge.ask.cost);
   } else {
     enter(std::get<Concurrency>(*charge.limit), holders_of(charge), salted_id(charge, holder), now,
@@ -58,26 +60,26 @@ void commit(const Charge& charge, const Choice& choice, Instant now, const Holde
   if (receipt != nullptr) *receipt = filled;
 }
 
-Decision describe(const Charge& charge, const Choice& choice, Instant now) {
+Decision describe(const Charge& charge, const Evaluation& evaluation, Instant now) {
   return std::visit(
       Overloaded{
-          [&](const ExactLog& l) {
-            return Decision{.outcome = choice.outcome,
+          [&](const SlidingLog& l) {
+            return Decision{.outcome = evaluation.outcome,
                             .limit = capacity(l),
                             .remaining = remaining(l, log_of(charge), now),
-                            .retry_after = choice.retry_after,
+                            .retry_after = evaluation.retry_after,
                             .reset_after = until(in_range(now), rest_at(l, log_of(charge))),
-                            .wait = choice.wait};
+                            .wait = evaluation.wait};
           },
           [&](const Concurrency& l) {
-            return Decision{.outcome = choice.outcome,
+            return Decision{.outcome = evaluation.outcome,
                             .limit = capacity(l),
                             .remaining = remaining(l, holders_of(charge), now),
-                            .retry_after = choice.retry_after,
+                            .retry_after = evaluation.retry_after,
                             .reset_after = until(in_range(now), rest_at(holders_of(charge))),
-                            .wait = choice.wait};
+                            .wait = evaluation.wait};
           },
-          [&](const auto& l) { return describe(l, choice, state_of(charge), now); },
+          [&](const auto& l) { return describe(l, evaluation, state_of(charge), now); },
       },
       *charge.limit);
 }
@@ -88,7 +90,7 @@ void convert_states(std::span<const Charge> charges, Instant now) {
     const auto* bucket = std::get_if<Bucket>(charge.limit);
     if (bucket == nullptr) continue;
     State& state = state_of(charge);
-    state = carried(*bucket, state, now, charge.history);
+    state = state_under_current_limit(*bucket, state, now, charge.history);
   }
 }
 
@@ -113,21 +115,22 @@ struct Decided {
       : renewal(renews(charges, now, holder)) {
     for (const Charge& charge : charges) {
       const bool checked = !renewal || is_concurrency(charge);
-      const Choice& choice = choices.emplace_back(checked ? decide(charge, now, holder) : Choice{});
-      if (choice.outcome != Outcome::allowed && !charge.shadow) admitted = false;
+      const Evaluation& evaluation =
+          evaluations.emplace_back(checked ? decide(charge, now, holder) : Evaluation{});
+      if (evaluation.outcome != Outcome::allowed && !charge.shadow) admitted = false;
     }
   }
 
   bool renewal;
   bool admitted = true;
-  FixedVector<Choice, kMaxLimits> choices;
+  FixedVector<Evaluation, kMaxLimits> evaluations;
 };
 
 bool is_charged(const Decided& decided, const Charge& charge, std::size_t i) {
   // A shadow limit without room for the renewing holder is not charged.
   if (decided.renewal)
-    return is_concurrency(charge) && decided.choices[i].outcome == Outcome::allowed;
-  return decided.admitted && decided.choices[i].outcome == Outcome::allowed;
+    return is_concurrency(charge) && decided.evaluations[i].outcome == Outcome::allowed;
+  return decided.admitted && decided.evaluations[i].outcome == Outcome::allowed;
 }
 
 // A single limit may change its state even when it refuses: redis-cell clears the debt when a
@@ -138,11 +141,12 @@ bool changes_by_refusal(std::span<const Charge> charges) {
 }
 
 // The verdict over all evaluations. An empty list of evaluations means that all were allowed.
-Verdict verdict_on(std::span<const Charge> charges, std::span<const Choice> choices, Instant now,
-                   std::span<Decision> each) {
+Verdict verdict_on(std::span<const Charge> charges, std::span<const Evaluation> evaluations,
+                   Instant now, std::span<Decision> each) {
   FixedVector<Decision, kMaxLimits> decisions;
   for (std::size_t i = 0; i < charges.size(); ++i) {
-    decisions.emplace_back(describe(charges[i], choices.empty() ? Choice{} : choices[i], now));
+    decisions.emplace_back(
+        describe(charges[i], evaluations.empty() ? Evaluation{} : evaluations[i], now));
   }
   for (std::size_t i = 0; i < std::min(each.size(), decisions.size()); ++i) each[i] = decisions[i];
   return judge(decisions, charges);
@@ -163,7 +167,7 @@ bool is_tighter(const Decision& a, const Decision& b) {
 void settle_one(const Charge& charge, Instant now, Receipt& receipt) {
   const Permits delta = charge.ask.cost;
   std::visit(Overloaded{
-                 [&](const ExactLog& l) {
+                 [&](const SlidingLog& l) {
                    if (delta > 0) core::charge(l, log_of(charge), now, delta);
                    if (delta < 0) refund(l, log_of(charge), now, receipt, sat_sub(0, delta));
                  },
@@ -177,14 +181,14 @@ void settle_one(const Charge& charge, Instant now, Receipt& receipt) {
              *charge.limit);
 }
 
-bool is_log(const Charge& charge) { return std::holds_alternative<ExactLog>(*charge.limit); }
+bool is_log(const Charge& charge) { return std::holds_alternative<SlidingLog>(*charge.limit); }
 
 // The refusal that a limit would give to a debit, if it would not admit it.
 std::optional<Decision> refusal_of(const Charge& charge, Instant now) {
   if (is_concurrency(charge) || charge.ask.cost < 0) return std::nullopt;
-  const Choice choice = decide(charge, now, {});
-  if (choice.outcome == Outcome::allowed) return std::nullopt;
-  return describe(charge, choice, now);
+  const Evaluation evaluation = decide(charge, now, {});
+  if (evaluation.outcome == Outcome::allowed) return std::nullopt;
+  return describe(charge, evaluation, now);
 }
 
 }  // namespace
@@ -221,20 +225,20 @@ Verdict take(std::span<const Charge> charges, Instant now, const HolderId& holde
   for (std::size_t i = 0; i < charges.size(); ++i) {
     Receipt* receipt = i < receipts.size() ? &receipts[i] : nullptr;
     if (is_charged(decided, charges[i], i)) {
-      commit(charges[i], decided.choices[i], now, holder, receipt);
+      commit(charges[i], decided.evaluations[i], now, holder, receipt);
     } else if (changes_by_refusal(charges)) {
-      state_of(charges[i]) = decided.choices[i].next;
+      state_of(charges[i]) = decided.evaluations[i].next;
     } else if (decided.admitted && receipt != nullptr) {
       *receipt = {};
     }
   }
-  return verdict_on(charges, decided.choices, now, each);
+  return verdict_on(charges, decided.evaluations, now, each);
 }
 
 Verdict peek(std::span<const Charge> charges, Instant now, const HolderId& holder,
              std::span<Decision> each) {
   convert_states(charges, now);
-  return verdict_on(charges, Decided(charges, now, holder).choices, now, each);
+  return verdict_on(charges, Decided(charges, now, holder).evaluations, now, each);
 }
 
 Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> receipts,
@@ -243,7 +247,8 @@ Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> 
   convert_states(charges, now);
   for (std::size_t i = 0; i < charges.size(); ++i) {
     const auto* bucket = std::get_if<Bucket>(charges[i].limit);
-    if (bucket != nullptr) receipts[i] = carried(*bucket, receipts[i], now, charges[i].history);
+    if (bucket != nullptr)
+      receipts[i] = receipt_under_current_limit(*bucket, receipts[i], now, charges[i].history);
   }
   FixedVector<std::pair<std::size_t, Decision>, kMaxLimits> refusals;
   for (std::size_t i = 0; i < charges.size(); ++i) {
@@ -260,7 +265,7 @@ Verdict settle(std::span<const Charge> charges, Instant now, std::span<Receipt> 
 
 Instant rest_at(const Charge& charge, Instant now) {
   return std::visit(Overloaded{
-                        [&](const ExactLog& l) { return rest_at(l, log_of(charge)); },
+                        [&](const SlidingLog& l) { return rest_at(l, log_of(charge)); },
                         [&](const Concurrency&) { return rest_at(holders_of(charge)); },
                         [&](const auto& l) { return rest_at(l, state_of(charge), now); },
                     },
@@ -268,7 +273,7 @@ Instant rest_at(const Charge& charge, Instant now) {
 }
 
 void reset(const Memory& memory) {
-  std::visit(Overloaded{[](State* state) { *state = {}; }, [](Log log) { log.clear(); },
+  std::visit(Overloaded{[](State* state) { *state = {}; }, [](AdmissionLog log) { log.clear(); },
                         [](Holders holders) { holders.clear(); }},
              memory);
 }

@@ -13,7 +13,7 @@
 namespace weir::core {
 
 // The data of one key under one limit. The alternative must be the one that the limit uses.
-using Memory = std::variant<State*, Log, Holders>;
+using Memory = std::variant<State*, AdmissionLog, Holders>;
 
 // One limit in a decision.
 struct Charge {

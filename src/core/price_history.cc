@@ -25,7 +25,7 @@ Int128 price_in_units(std::uint64_t encoded) {
 }
 
 // The price of `whole + rest / old_price` permits, rounded up.
-Int128 price_of_sum(const Pace& pace, Int128 whole, Int128 rest, Int128 old_price) {
+Int128 price_of_sum(const EmissionInterval& pace, Int128 whole, Int128 rest, Int128 old_price) {
   // 44 significant bits for the fraction of one permit are precise enough and cannot overflow.
   while (old_price >> 44 != 0) {
     rest = ceil_div(rest, 2);
@@ -38,7 +38,7 @@ Int128 price_of_sum(const Pace& pace, Int128 whole, Int128 rest, Int128 old_pric
 // Converts the tat of a state whose epoch is unknown. The old price is known to 18 bits and the old
 // debt to a nanosecond, so the debt in permits lies between two close bounds. If there is a whole
 // number between them, that is the debt.
-Tat tat_at_encoded_price(const Pace& pace, const State& state, std::int64_t now) {
+Tat tat_at_encoded_price(const EmissionInterval& pace, const State& state, std::int64_t now) {
   const Tat old = tat_of(state);
   if (old.nanos < now) return {old.nanos, 0};
 
@@ -54,17 +54,17 @@ Tat tat_at_encoded_price(const Pace& pace, const State& state, std::int64_t now)
 
 }  // namespace
 
-Int128 price_of(const Pace& pace, Int128 permits) {
+Int128 price_of(const EmissionInterval& pace, Int128 permits) {
   const Int128 longest = in_parts(pace, kLongestDebt);
   return permits > longest / pace.price ? longest : permits * pace.price;
 }
 
-Int128 debt_at_other_price(Int128 debt, const Pace& from, const Pace& to) {
+Int128 debt_at_other_price(Int128 debt, const EmissionInterval& from, const EmissionInterval& to) {
   const Int128 whole = debt / from.price;
   return price_of_sum(to, whole, debt - whole * from.price, from.price);
 }
 
-std::uint64_t encoded_price(const Pace& pace) {
+std::uint64_t encoded_price(const EmissionInterval& pace) {
   const Int128 nanos = pace.price / pace.parts;
   const Int128 rest = pace.price % pace.parts;
   Int128 units = (nanos << kUnitBits) + (rest << kUnitBits) / pace.parts;
@@ -87,19 +87,21 @@ using gcra::tat_of;
 // A tat, and the price at which it was computed.
 struct Debt {
   Tat tat;
-  Pace pace;
+  EmissionInterval interval;
 };
 
-bool same(const Pace& a, const Pace& b) { return a.parts == b.parts && a.price == b.price; }
+bool same(const EmissionInterval& a, const EmissionInterval& b) {
+  return a.parts == b.parts && a.price == b.price;
+}
 
 // The same debt in permits after the price changed at `since`.
-Debt repriced(const Debt& old, const Pace& pace, Instant since) {
-  if (same(old.pace, pace)) return old;
+Debt repriced(const Debt& old, const EmissionInterval& pace, Instant since) {
+  if (same(old.interval, pace)) return old;
   const std::int64_t then = ns(in_range(since));
   // A debt that had drained by then stays drained, even if the clock is later set back before it.
   if (old.tat.nanos < then) return {{old.tat.nanos, 0}, pace};
   const Int128 owed =
-      gcra::debt_at_other_price(gcra::debt_at(old.pace, old.tat, then), old.pace, pace);
+      gcra::debt_at_other_price(gcra::debt_at(old.interval, old.tat, then), old.interval, pace);
   return {gcra::plus(pace, {then, 0}, owed), pace};
 }
 
@@ -118,8 +120,8 @@ Debt after_epochs(Debt debt, const PriceHistory& history, std::size_t first) {
   for (std::size_t i = first; i < history.size(); ++i) {
     const auto next = history.epoch(i);
     if (!next) continue;
-    if (before.still) debt = without_draining(debt, before.since, next->since);
-    debt = repriced(debt, next->pace, next->since);
+    if (before.frozen) debt = without_draining(debt, before.since, next->since);
+    debt = repriced(debt, next->interval, next->since);
     before = *next;
   }
   return debt;
@@ -131,7 +133,7 @@ std::optional<std::size_t> epoch_of(const State& state, const PriceHistory& hist
   for (std::size_t i = history.size(); i-- > 0;) {
     const auto epoch = history.epoch(i);
     if (!epoch || epoch->number != stamp >> gcra::kPriceBits) continue;
-    if (gcra::encoded_price(epoch->pace) == (stamp & gcra::kPriceMask)) return i;
+    if (gcra::encoded_price(epoch->interval) == (stamp & gcra::kPriceMask)) return i;
   }
   return std::nullopt;
 }
@@ -143,7 +145,7 @@ State packed(const Bucket& limit, Tat tat, const State& old) {
 }
 
 // True if a permit takes longer at `a` than at `b`.
-bool is_slower(const Pace& a, const Pace& b) {
+bool is_slower(const EmissionInterval& a, const EmissionInterval& b) {
   // Prices reach 2^124. The rounding error of a double matters only for nearly equal prices.
   return static_cast<double>(a.price) / static_cast<double>(a.parts) >
          static_cast<double>(b.price) / static_cast<double>(b.parts);
@@ -162,12 +164,12 @@ std::size_t first_after(Instant written, const PriceHistory& history) {
 }
 
 // The price before epoch `i`; before the first epoch, the price of the first one.
-std::optional<Pace> pace_before(std::size_t i, const PriceHistory& history) {
+std::optional<EmissionInterval> pace_before(std::size_t i, const PriceHistory& history) {
   while (i > 0) {
-    if (const auto epoch = history.epoch(--i)) return epoch->pace;
+    if (const auto epoch = history.epoch(--i)) return epoch->interval;
   }
   for (; i < history.size(); ++i) {
-    if (const auto epoch = history.epoch(i)) return epoch->pace;
+    if (const auto epoch = history.epoch(i)) return epoch->interval;
   }
   return std::nullopt;
 }
@@ -177,7 +179,7 @@ std::optional<Pace> pace_before(std::size_t i, const PriceHistory& history) {
 namespace {
 
 // Converts a state to `pace` as of `since`, if it was written in none of the known epochs.
-Debt from_unknown_epoch(const State& state, const Pace& pace, Instant since,
+Debt from_unknown_epoch(const State& state, const EmissionInterval& pace, Instant since,
                         const PriceHistory* history) {
   const std::uint64_t stamp = state.what & gcra::kStampMask;
   const auto own = history != nullptr ? history->pace_of(stamp) : std::nullopt;
@@ -208,12 +210,12 @@ std::optional<std::size_t> epoch_with_number_of(const State& state, const PriceH
 State state_of_other_epoch(const Bucket& limit, const State& state, Instant now,
                            const PriceHistory* history) {
   if (history == nullptr || history->size() == 0) {
-    return packed(limit, from_unknown_epoch(state, limit.pace, now, history).tat, state);
+    return packed(limit, from_unknown_epoch(state, limit.interval, now, history).tat, state);
   }
   if (const auto written_in = epoch_of(state, *history)) {
-    const Debt written{tat_of(state), history->epoch(*written_in)->pace};
+    const Debt written{tat_of(state), history->epoch(*written_in)->interval};
     const Debt present = after_epochs(written, *history, *written_in + 1);
-    return packed(limit, repriced(present, limit.pace, now).tat, state);
+    return packed(limit, repriced(present, limit.interval, now).tat, state);
   }
   // The first epoch that is known to have begun after the state was written. A state of a known
   // epoch at another price was written for another key that shares it: it keeps its price until
@@ -226,24 +228,24 @@ State state_of_other_epoch(const Bucket& limit, const State& state, Instant now,
   }
   while (next < history->size() && !history->epoch(next)) ++next;
   if (next == history->size()) {
-    return packed(limit, from_unknown_epoch(state, limit.pace, now, history).tat, state);
+    return packed(limit, from_unknown_epoch(state, limit.interval, now, history).tat, state);
   }
   const PriceEpoch first = *history->epoch(next);
-  const Debt then = from_unknown_epoch(state, first.pace, std::min(first.since, now), history);
+  const Debt then = from_unknown_epoch(state, first.interval, std::min(first.since, now), history);
   const Debt present = after_epochs(then, *history, next + 1);
-  return packed(limit, repriced(present, limit.pace, now).tat, state);
+  return packed(limit, repriced(present, limit.interval, now).tat, state);
 }
 
-Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
-                const PriceHistory* history) {
+Receipt receipt_under_current_limit(const Bucket& limit, const Receipt& receipt, Instant now,
+                                    const PriceHistory* history) {
   const std::uint64_t stamp = receipt.after.what & gcra::kStampMask;
   if (stamp == limit.stamp || receipt.taken == 0) return receipt;
   Receipt next = receipt;
   // A receipt of which a part was given back has no valid `after` state.
   const bool names_state = (receipt.after.when >> 63) == 0;
   if (names_state) {
-    next.before = carried(limit, receipt.before, now, history);
-    next.after = carried(limit, receipt.after, now, history);
+    next.before = state_under_current_limit(limit, receipt.before, now, history);
+    next.after = state_under_current_limit(limit, receipt.after, now, history);
   } else {
     next.after.what = (receipt.after.what & ~gcra::kStampMask) | limit.stamp;
   }
@@ -253,27 +255,29 @@ Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
     same_price = first.has_value();
     for (std::size_t i = first.value_or(history->size()); i < history->size(); ++i) {
       const auto epoch = history->epoch(i);
-      same_price = same_price && (!epoch || (same(epoch->pace, limit.pace) && !epoch->still));
+      same_price =
+          same_price && (!epoch || (same(epoch->interval, limit.interval) && !epoch->frozen));
     }
   }
   if (!same_price) next.at = kPriceChanged;
   return next;
 }
 
-State carried(const Bucket& limit, const DatedState& found, Instant now,
-              const PriceHistory* history) {
-  Debt debt{tat_of(found.state), found.pace};
-  if (history == nullptr) return packed(limit, repriced(debt, limit.pace, now).tat, found.state);
+State state_under_current_limit(const Bucket& limit, const DatedState& found, Instant now,
+                                const PriceHistory* history) {
+  Debt debt{tat_of(found.state), found.interval};
+  if (history == nullptr)
+    return packed(limit, repriced(debt, limit.interval, now).tat, found.state);
   // Another node may have written the state at a price that differed from this node's price then.
   // The slower of both prices counts until this node's price changed. Exception: if it changed in
   // the microsecond in which the state was written, the order of the two is unknown.
   const std::size_t first = first_after(found.written, *history);
   const auto next = first < history->size() ? history->epoch(first) : std::nullopt;
   if (!next || next->since - found.written >= std::chrono::microseconds{1}) {
-    const Pace own = pace_before(first, *history).value_or(limit.pace);
-    if (is_slower(own, found.pace)) debt = repriced(debt, own, std::min(found.written, now));
+    const EmissionInterval own = pace_before(first, *history).value_or(limit.interval);
+    if (is_slower(own, found.interval)) debt = repriced(debt, own, std::min(found.written, now));
   }
-  debt = repriced(after_epochs(debt, *history, first), limit.pace, now);
+  debt = repriced(after_epochs(debt, *history, first), limit.interval, now);
   return packed(limit, debt.tat, found.state);
 }
 
@@ -294,11 +298,11 @@ std::shared_ptr<const PriceHistory> copy_of(const PriceHistory* history) {
 
 Bucket PriceTimeline::change(Bucket next, const Bucket& old, Instant now) {
   const auto number = static_cast<EpochNumber>(old.stamp >> gcra::kPriceBits);
-  if (epochs_.empty()) epochs_.push_back({number, Instant{}, old.pace});
+  if (epochs_.empty()) epochs_.push_back({number, Instant{}, old.interval});
   next = inheriting_start(std::move(next), old, now);
-  if (same(next.pace, old.pace)) return in_epoch(std::move(next), number);
+  if (same(next.interval, old.interval)) return in_epoch(std::move(next), number);
   const auto following = static_cast<EpochNumber>(number + 1);
-  epochs_.push_back({following, in_range(now), next.pace});
+  epochs_.push_back({following, in_range(now), next.interval});
   return in_epoch(std::move(next), following);
 }
 

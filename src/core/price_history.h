@@ -14,8 +14,8 @@ namespace weir::core {
 struct PriceEpoch {
   EpochNumber number = 0;  // as encoded in states
   Instant since{};
-  Pace pace{};
-  bool still = false;  // nothing drained in this epoch
+  EmissionInterval interval{};
+  bool frozen = false;  // nothing drained in this epoch
 };
 
 // The sequence of prices of one key's bucket.
@@ -31,7 +31,9 @@ class PriceHistory {
   virtual std::optional<PriceEpoch> epoch(std::size_t i) const = 0;
   // The exact price of a stamp, if it is known. A call that was planned before a change may find a
   // state that was written after it.
-  virtual std::optional<Pace> pace_of(std::uint64_t /*stamp*/) const { return std::nullopt; }
+  virtual std::optional<EmissionInterval> pace_of(std::uint64_t /*stamp*/) const {
+    return std::nullopt;
+  }
 };
 
 // Converts a state of another epoch to the price of `limit`. A state of an unknown epoch keeps its
@@ -39,8 +41,8 @@ class PriceHistory {
 State state_of_other_epoch(const Bucket& limit, const State& state, Instant now,
                            const PriceHistory* history);
 
-inline State carried(const Bucket& limit, const State& state, Instant now,
-                     const PriceHistory* history) {
+inline State state_under_current_limit(const Bucket& limit, const State& state, Instant now,
+                                       const PriceHistory* history) {
   if ((state.what & gcra::kStampMask) == limit.stamp || state.never_seen()) [[likely]]
     return state;
   return state_of_other_epoch(limit, state, now, history);
@@ -48,24 +50,24 @@ inline State carried(const Bucket& limit, const State& state, Instant now,
 
 // The identity, for limits whose states do not depend on a price.
 template <typename L>
-State carried(const L&, const State& state, Instant, const PriceHistory*) {
+State state_under_current_limit(const L&, const State& state, Instant, const PriceHistory*) {
   return state;
 }
 
 // Converts a receipt to the price of `limit`. After a change of price it is valid only for the
 // whole of what was taken, and only while the key has not changed since.
-Receipt carried(const Bucket& limit, const Receipt& receipt, Instant now,
-                const PriceHistory* history);
+Receipt receipt_under_current_limit(const Bucket& limit, const Receipt& receipt, Instant now,
+                                    const PriceHistory* history);
 
 // A state of a shared store, with the time and the price of its last write: nodes may learn of a
 // price change at different times.
 struct DatedState {
-  State state{};      // its stamp is ignored
-  Pace pace{};        // its price, and the unit of the parts of its tat
-  Instant written{};  // by the clock of the history, in whole microseconds
+  State state{};                // its stamp is ignored
+  EmissionInterval interval{};  // its price, and the unit of the parts of its tat
+  Instant written{};            // by the clock of PriceEpoch::since, in whole microseconds
 };
-State carried(const Bucket& limit, const DatedState& found, Instant now,
-              const PriceHistory* history);
+State state_under_current_limit(const Bucket& limit, const DatedState& found, Instant now,
+                                const PriceHistory* history);
 // The start of the present epoch; the zero instant if the price has never changed.
 Instant present_since(const PriceHistory* history);
 

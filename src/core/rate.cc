@@ -17,7 +17,7 @@ Int128 greatest_common_divisor(Int128 a, Int128 b) {
 
 }  // namespace
 
-Result<Pace, Flaw> Pace::of(const Rate& rate, std::int64_t max_parts) {
+Result<EmissionInterval, Flaw> EmissionInterval::of(const Rate& rate, std::int64_t max_parts) {
   if (rate.count <= 0 || rate.scale <= 0) return Flaw::rate_not_positive;
   if (rate.scale > kMaxScale) return Flaw::too_many_decimals;
   if (rate.period <= Nanos{0}) return Flaw::period_not_positive;
@@ -30,13 +30,13 @@ Result<Pace, Flaw> Pace::of(const Rate& rate, std::int64_t max_parts) {
 
   const Int128 common = greatest_common_divisor(nanos, rate.count);
   const std::int64_t parts = static_cast<std::int64_t>(rate.count / common);
-  if (parts <= max_parts) return Pace{.parts = parts, .price = nanos / common};
+  if (parts <= max_parts) return EmissionInterval{.parts = parts, .price = nanos / common};
 
   // Divides before multiplying: the product could exceed 128 bits.
   const Int128 whole = nanos / rate.count;
   const Int128 rest = nanos % rate.count;
-  return Pace{.parts = max_parts,
-              .price = whole * max_parts + ceil_div(rest * max_parts, rate.count)};
+  return EmissionInterval{.parts = max_parts,
+                          .price = whole * max_parts + ceil_div(rest * max_parts, rate.count)};
 }
 
 }  // namespace weir::core

@@ -47,11 +47,11 @@ struct Rate {
 // `price / parts` in nanoseconds. It is exact if the denominator is at most `max_parts`, as for all
 // but odd rates above a million a second. Otherwise it is rounded up, so that the rate is never
 // exceeded.
-struct Pace {
+struct EmissionInterval {
   std::int64_t parts = 1;  // parts per nanosecond
   Int128 price = 1;        // parts per permit
 
-  static Result<Pace, Flaw> of(const Rate& rate, std::int64_t max_parts);
+  static Result<EmissionInterval, Flaw> of(const Rate& rate, std::int64_t max_parts);
 };
 
 }  // namespace weir::core

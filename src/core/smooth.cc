@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/saturating.h"
-#include "core/replay.h"
+#include "core/exact_undo.h"
 
 namespace weir::core {
 
@@ -24,14 +24,14 @@ struct Balance {
 };
 
 Int128 in_parts(const Smooth& limit, std::int64_t nanos) {
-  return Int128{nanos} * limit.pace.parts;
+  return Int128{nanos} * limit.interval.parts;
 }
 
 // The balance as it was last written.
 Balance unpack(const Smooth& limit, const State& state) {
   const auto part = [&](std::uint64_t bits) {
     return std::min<std::int64_t>(static_cast<std::int64_t>(bits & kPartsMask),
-                                  limit.pace.parts - 1);
+                                  limit.interval.parts - 1);
   };
   const auto saved = static_cast<std::int64_t>(state.what >> kPartsBits & kSavedMask);
   return {in_parts(limit, ns(instant_of(state.when))) + part(state.what >> (64 - kPartsBits)),
@@ -39,7 +39,7 @@ Balance unpack(const Smooth& limit, const State& state) {
 }
 
 State pack(const Smooth& limit, Balance balance) {
-  const Int128 parts = limit.pace.parts;
+  const Int128 parts = limit.interval.parts;
   const Int128 next = std::min(balance.next, in_parts(limit, ns(kLatest)));
   return {.when = static_cast<std::uint64_t>(next / parts),
           .what = static_cast<std::uint64_t>(next % parts) << (64 - kPartsBits) |
@@ -69,24 +69,26 @@ Int128 price_of_savings(const Smooth& limit, Int128 saved, Int128 drawn) {
 
 Balance charged(const Smooth& limit, Balance balance, Permits permits) {
   const Int128 longest = in_parts(limit, ns(kLatest));
-  const Int128 price = permits > longest / limit.pace.price ? longest : permits * limit.pace.price;
+  const Int128 price =
+      permits > longest / limit.interval.price ? longest : permits * limit.interval.price;
   const Int128 drawn = std::min(price, balance.saved);
   const Int128 owed = price_of_savings(limit, balance.saved, drawn) + (price - drawn);
   return {balance.next + owed, balance.saved - drawn};
 }
 
 Nanos whole_nanos(const Smooth& limit, Int128 span) {
-  return Nanos{to_int64(ceil_div(span, limit.pace.parts))};
+  return Nanos{to_int64(ceil_div(span, limit.interval.parts))};
 }
 
 }  // namespace
 
 Result<Smooth, Flaw> Smooth::make(const Rate& rate) {
-  const auto pace = Pace::of(rate, kMaxParts);
+  const auto pace = EmissionInterval::of(rate, kMaxParts);
   if (!pace) return pace.error();
   if (rate.count / rate.scale > rate.period.count()) return Flaw::rate_too_high;
-  Smooth limit{.rate = rate, .pace = *pace};
-  // The permits of one second, each at its price: a second, or slightly more by rounding up.
+  Smooth limit{.rate = rate, .interval = *pace};
+  // The total price of one second's permits: one second, or slightly more because the price of a
+  // permit is rounded up.
   constexpr std::int64_t second = 1'000'000'000;
   const Int128 per_period = Int128{rate.scale} * rate.period.count();
   const Int128 one_second = pace->price * rate.count / per_period * second +
@@ -104,7 +106,7 @@ Result<Smooth, Flaw> Smooth::make_warming(const Rate& rate, Nanos warmup) {
   return limit;
 }
 
-Choice decide(const Smooth& limit, const State& state, Instant now, const Ask& ask) {
+Evaluation decide(const Smooth& limit, const State& state, Instant now, const Ask& ask) {
   if (ask.cost < 0) return impossible(state);
   const Int128 at = in_parts(limit, ns(in_range(now)));
   const Balance balance = balance_at(limit, state, at);
@@ -122,17 +124,18 @@ Permits remaining(const Smooth& limit, const State& state, Instant now) {
   const Int128 at = in_parts(limit, ns(in_range(now)));
   const Balance balance = balance_at(limit, state, at);
   if (balance.next > at) return 0;
-  return limit.warms_up() ? 1 : static_cast<Permits>(balance.saved / limit.pace.price) + 1;
+  return limit.warms_up() ? 1 : static_cast<Permits>(balance.saved / limit.interval.price) + 1;
 }
 
 Permits capacity(const Smooth& limit) {
-  return limit.warms_up() ? 1 : static_cast<Permits>(limit.full / limit.pace.price) + 1;
+  return limit.warms_up() ? 1 : static_cast<Permits>(limit.full / limit.interval.price) + 1;
 }
 
 Instant rest_at(const Smooth& limit, const State& state, Instant) {
   if (state.never_seen()) return {};
   const Balance balance = unpack(limit, state);
-  return instant(to_int64(ceil_div(balance.next + limit.full - balance.saved, limit.pace.parts)));
+  return instant(
+      to_int64(ceil_div(balance.next + limit.full - balance.saved, limit.interval.parts)));
 }
 
 State debit(const Smooth& limit, const State& state, Instant now, Permits cost) {

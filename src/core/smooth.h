@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/choice.h"
+#include "core/evaluation.h"
 #include "core/rate.h"
 
 namespace weir::core {
@@ -34,7 +34,7 @@ struct Smooth {
   Nanos warmup{-1};  // negative: none
 
   // Derived. Times are in parts of a nanosecond.
-  Pace pace{};
+  EmissionInterval interval{};
   Int128 full = 0;  // maximum savings
 
   bool warms_up() const { return warmup >= Nanos{0}; }
@@ -52,7 +52,7 @@ inline constexpr int kSavedBits = 44;
 
 inline constexpr Nanos kLongestWarmup = std::chrono::hours{4};
 
-Choice decide(const Smooth& limit, const State& state, Instant now, const Ask& ask);
+Evaluation decide(const Smooth& limit, const State& state, Instant now, const Ask& ask);
 Permits remaining(const Smooth& limit, const State& state, Instant now);
 Instant rest_at(const Smooth& limit, const State& state, Instant now);
 State debit(const Smooth& limit, const State& state, Instant now, Permits cost);

@@ -31,13 +31,15 @@ Span span_at(const Window& limit, const State& state, Instant t) {
   return {t, later(t, limit.period)};
 }
 
-Span span_at(const Quota& limit, const State&, Instant t) { return limit.calendar->span_at(t); }
+Span span_at(const CalendarWindow& limit, const State&, Instant t) {
+  return limit.calendar->span_at(t);
+}
 
 // The instant to store, from which the window is found again later.
 Instant mark(const Window& limit, Span span, Instant t) {
   return limit.from_first ? span.start : t;
 }
-Instant mark(const Quota&, Span, Instant t) { return t; }
+Instant mark(const CalendarWindow&, Span, Instant t) { return t; }
 
 struct Usage {
   Instant now;
@@ -59,7 +61,7 @@ State charged(const Limit& limit, const Usage& usage, Permits cost) {
 }
 
 template <typename Limit>
-Choice decide_in_window(const Limit& limit, const State& state, Instant now, const Ask& ask) {
+Evaluation decide_in_window(const Limit& limit, const State& state, Instant now, const Ask& ask) {
   if (ask.cost < 0 || ask.cost > limit.count) return impossible(state);
   const Usage usage = usage_at(limit, state, now);
   if (usage.used > limit.count - ask.cost) {
@@ -115,7 +117,7 @@ Result<Window, Flaw> Window::make(const Rate& rate, bool from_first) {
   return Window{.count = rate.floor(), .period = rate.period, .from_first = from_first};
 }
 
-Choice decide(const Window& limit, const State& state, Instant now, const Ask& ask) {
+Evaluation decide(const Window& limit, const State& state, Instant now, const Ask& ask) {
   return decide_in_window(limit, state, now, ask);
 }
 Permits remaining(const Window& limit, const State& state, Instant now) {
@@ -131,25 +133,27 @@ State refund(const Window& limit, const State& state, Instant now, Receipt& rece
   return refund_in_window(limit, state, now, receipt, back);
 }
 
-Result<Quota, Flaw> Quota::make(Permits count, std::shared_ptr<const Calendar> calendar) {
+Result<CalendarWindow, Flaw> CalendarWindow::make(Permits count,
+                                                  std::shared_ptr<const Calendar> calendar) {
   if (count <= 0) return Flaw::rate_not_positive;
   if (count > kMaxPermits) return Flaw::capacity_too_large;
-  return Quota{.count = count, .calendar = std::move(calendar)};
+  return CalendarWindow{.count = count, .calendar = std::move(calendar)};
 }
 
-Choice decide(const Quota& limit, const State& state, Instant now, const Ask& ask) {
+Evaluation decide(const CalendarWindow& limit, const State& state, Instant now, const Ask& ask) {
   return decide_in_window(limit, state, now, ask);
 }
-Permits remaining(const Quota& limit, const State& state, Instant now) {
+Permits remaining(const CalendarWindow& limit, const State& state, Instant now) {
   return remaining_in_window(limit, state, now);
 }
-Instant rest_at(const Quota& limit, const State& state, Instant) {
+Instant rest_at(const CalendarWindow& limit, const State& state, Instant) {
   return window_end(limit, state);
 }
-State debit(const Quota& limit, const State& state, Instant now, Permits cost) {
+State debit(const CalendarWindow& limit, const State& state, Instant now, Permits cost) {
   return debit_in_window(limit, state, now, cost);
 }
-State refund(const Quota& limit, const State& state, Instant now, Receipt& receipt, Permits back) {
+State refund(const CalendarWindow& limit, const State& state, Instant now, Receipt& receipt,
+             Permits back) {
   return refund_in_window(limit, state, now, receipt, back);
 }
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "core/choice.h"
+#include "core/evaluation.h"
 #include "core/rate.h"
 
 namespace weir::core {
@@ -29,7 +29,7 @@ struct Window {
   static Result<Window, Flaw> make(const Rate& rate, bool from_first);
 };
 
-Choice decide(const Window& limit, const State& state, Instant now, const Ask& ask);
+Evaluation decide(const Window& limit, const State& state, Instant now, const Ask& ask);
 Permits remaining(const Window& limit, const State& state, Instant now);
 Instant rest_at(const Window& limit, const State& state, Instant now);
 State debit(const Window& limit, const State& state, Instant now, Permits cost);
@@ -46,19 +46,20 @@ class Calendar {
 
 // At most `count` permits in a calendar period. The period is computed from the calendar at each
 // decision: a stored length of "a day" would be wrong when daylight saving changes.
-struct Quota {
+struct CalendarWindow {
   Permits count = 1;
   std::shared_ptr<const Calendar> calendar{};
 
-  static Result<Quota, Flaw> make(Permits count, std::shared_ptr<const Calendar> calendar);
+  static Result<CalendarWindow, Flaw> make(Permits count, std::shared_ptr<const Calendar> calendar);
 };
 
-Choice decide(const Quota& limit, const State& state, Instant now, const Ask& ask);
-Permits remaining(const Quota& limit, const State& state, Instant now);
-Instant rest_at(const Quota& limit, const State& state, Instant now);
-State debit(const Quota& limit, const State& state, Instant now, Permits cost);
-State refund(const Quota& limit, const State& state, Instant now, Receipt& receipt, Permits back);
-inline Permits capacity(const Quota& limit) { return limit.count; }
+Evaluation decide(const CalendarWindow& limit, const State& state, Instant now, const Ask& ask);
+Permits remaining(const CalendarWindow& limit, const State& state, Instant now);
+Instant rest_at(const CalendarWindow& limit, const State& state, Instant now);
+State debit(const CalendarWindow& limit, const State& state, Instant now, Permits cost);
+State refund(const CalendarWindow& limit, const State& state, Instant now, Receipt& receipt,
+             Permits back);
+inline Permits capacity(const CalendarWindow& limit) { return limit.count; }
 
 // The window of length `period` that contains `t`, aligned to the Unix epoch.
 Span aligned_span(Nanos period, Instant t);

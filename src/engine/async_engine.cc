@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "core/share.h"
+#include "core/node_share.h"
 #include "engine/engine_access.h"
 #include "engine/fleet_call.h"
 #include "limiter/limit_access.h"
@@ -20,19 +20,19 @@ using engine::Throttle;
 
 namespace {
 
-Trouble trouble_of(Planned planned) {
+OperationError trouble_of(Planned planned) {
   return {.message = std::move(planned.error), .fault = planned.fault};
 }
 
 }  // namespace
 
-void AsyncEngine::take(const Request& request, Done done) {
+void AsyncEngine::take(const Request& request, VerdictCallback done) {
   const auto verdict = take_now_or(request, [&done] { return std::move(done); });
   if (verdict) done(*verdict);
 }
 
 std::optional<Verdict> AsyncEngine::take_now_or(const Request& request,
-                                                const std::function<Done()>& later) {
+                                                const std::function<VerdictCallback()>& later) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
@@ -42,10 +42,11 @@ std::optional<Verdict> AsyncEngine::take_now_or(const Request& request,
     return engine.decide(planned, items, request, now, {}, {});
   }
   if (planned.limits->has_leased && !planned.limits->has_unleased) {
-    if (auto verdict = Call::at_once(engine, *link_, planned, items, now, request)) return verdict;
+    if (auto verdict = FleetCall::at_once(engine, *link_, planned, items, now, request))
+      return verdict;
   }
-  Call::start(engine, *link_, planned, items, now,
-              {.operation = Operation::take, .request = request}, later());
+  FleetCall::start(engine, *link_, planned, items, now,
+                   {.operation = Operation::take, .request = request}, later());
   return std::nullopt;
 }
 
@@ -60,16 +61,16 @@ void AsyncEngine::take(const Request& request, std::function<void(const Verdict&
     const Verdict verdict = engine.take_on_node(planned, items, request, now, receipt);
     return done(verdict, std::move(receipt));
   }
-  Call::start(engine, *link_, planned, items, now,
-              {.operation = Operation::take, .request = request, .wants_receipt = true},
-              [done = std::move(done)](Call::CallResult& result) {
-                Receipt receipt;
-                receipt.impl_ = std::move(result.receipt);
-                done(result.verdict, std::move(receipt));
-              });
+  FleetCall::start(engine, *link_, planned, items, now,
+                   {.operation = Operation::take, .request = request, .wants_receipt = true},
+                   [done = std::move(done)](FleetCall::FleetCallResult& result) {
+                     Receipt receipt;
+                     receipt.impl_ = std::move(result.receipt);
+                     done(result.verdict, std::move(receipt));
+                   });
 }
 
-void AsyncEngine::peek(const Request& request, std::string_view holder, Done done) {
+void AsyncEngine::peek(const Request& request, std::string_view holder, VerdictCallback done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
@@ -78,33 +79,33 @@ void AsyncEngine::peek(const Request& request, std::string_view holder, Done don
   if (!planned.asks_fleet() || planned.has_verdict()) {
     return done(engine.peek_on_node(planned, items, now, holder));
   }
-  Call::start(engine, *link_, planned, items, now,
-              {.operation = Operation::peek, .request = request, .holder = holder},
-              std::move(done));
+  FleetCall::start(engine, *link_, planned, items, now,
+                   {.operation = Operation::peek, .request = request, .holder = holder},
+                   std::move(done));
 }
 
-void AsyncEngine::settle(const Request& request, Receipt* receipt, Done done) {
+void AsyncEngine::settle(const Request& request, Receipt* receipt, VerdictCallback done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
   Planned planned = engine.plan(request, Operation::settle, now, items);
   if (planned.policy == nullptr) return done(error_verdict(std::move(planned)));
   if (!planned.asks_fleet()) return done(engine.settle_on_node(planned, items, now, receipt));
-  Call::start(engine, *link_, planned, items, now,
-              {.operation = Operation::settle,
-               .request = request,
-               .receipt = receipt != nullptr ? receipt->impl_.get() : nullptr},
-              std::move(done));
+  FleetCall::start(engine, *link_, planned, items, now,
+                   {.operation = Operation::settle,
+                    .request = request,
+                    .receipt = receipt != nullptr ? receipt->impl_.get() : nullptr},
+                   std::move(done));
 }
 
-void AsyncEngine::settle(const Request& request, Receipt& receipt, Done done) {
+void AsyncEngine::settle(const Request& request, Receipt& receipt, VerdictCallback done) {
   settle(request, &receipt, std::move(done));
 }
-void AsyncEngine::settle(const Request& request, Done done) {
+void AsyncEngine::settle(const Request& request, VerdictCallback done) {
   settle(request, nullptr, std::move(done));
 }
 
-void AsyncEngine::enter(const Request& request, std::string_view holder, Done done) {
+void AsyncEngine::enter(const Request& request, std::string_view holder, VerdictCallback done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
@@ -115,17 +116,17 @@ void AsyncEngine::enter(const Request& request, std::string_view holder, Done do
   if (!planned.asks_fleet() || planned.has_verdict()) {
     return done(engine.decide(planned, items, request, now, engine.holder_id(holder), {}));
   }
-  Call::start(engine, *link_, planned, items, now,
-              {.operation = Operation::enter, .request = request, .holder = holder},
-              std::move(done));
+  FleetCall::start(engine, *link_, planned, items, now,
+                   {.operation = Operation::enter, .request = request, .holder = holder},
+                   std::move(done));
 }
 
-Trouble AsyncEngine::no_answer(const std::string& why) {
+OperationError AsyncEngine::no_answer(const std::string& why) {
   return {.message = "the store could not be asked: " + why, .fleet = true};
 }
 
 void AsyncEngine::leave(const Request& request, std::string_view holder,
-                        std::function<void(Result<bool, Trouble>)> done) {
+                        std::function<void(Result<bool, OperationError>)> done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
@@ -135,15 +136,16 @@ void AsyncEngine::leave(const Request& request, std::string_view holder,
   if (!planned.asks_fleet()) {
     return done(engine.table->leave(items, now, engine.holder_id(holder)));
   }
-  Call::start(engine, *link_, planned, items, now,
-              {.operation = Operation::leave, .request = request, .holder = holder},
-              [done = std::move(done)](Call::CallResult& result) {
-                if (result.failure.empty() || result.left) return done(result.left);
-                done(no_answer(result.failure));
-              });
+  FleetCall::start(engine, *link_, planned, items, now,
+                   {.operation = Operation::leave, .request = request, .holder = holder},
+                   [done = std::move(done)](FleetCall::FleetCallResult& result) {
+                     if (result.failure.empty() || result.left) return done(result.left);
+                     done(no_answer(result.failure));
+                   });
 }
 
-void AsyncEngine::reset(const Request& request, std::function<void(std::optional<Trouble>)> done) {
+void AsyncEngine::reset(const Request& request,
+                        std::function<void(std::optional<OperationError>)> done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
@@ -153,16 +155,16 @@ void AsyncEngine::reset(const Request& request, std::function<void(std::optional
     engine.table->reset(items, now);
     return done(std::nullopt);
   }
-  Call::start(engine, *link_, planned, items, now,
-              {.operation = Operation::reset, .request = request},
-              [done = std::move(done)](Call::CallResult& result) {
-                if (result.failure.empty()) return done(std::nullopt);
-                done(no_answer(result.failure));
-              });
+  FleetCall::start(engine, *link_, planned, items, now,
+                   {.operation = Operation::reset, .request = request},
+                   [done = std::move(done)](FleetCall::FleetCallResult& result) {
+                     if (result.failure.empty()) return done(std::nullopt);
+                     done(no_answer(result.failure));
+                   });
 }
 
 void AsyncEngine::explain(const Request& request,
-                          std::function<void(Result<Explanation, Trouble>)> done) {
+                          std::function<void(Result<Explanation, OperationError>)> done) {
   Engine::Impl& engine = *engine_->impl_;
   Items items;
   const Instant now = engine.now();
@@ -176,10 +178,11 @@ void AsyncEngine::explain(const Request& request,
   for (const store::Item& item : items) costs.push_back(item.ask.cost);
   const auto blocked_until = planned.blocked_until;
   const auto refusal = planned.split.refusal;
-  Call::start(
+  FleetCall::start(
       engine, *link_, planned, items, now, {.operation = Operation::peek, .request = request},
       [done = std::move(done), costs = std::move(costs), blocked_until, refusal, now,
-       limits = planned.limits, rules = engine.rules_of_last_plan()](Call::CallResult& result) {
+       limits = planned.limits,
+       rules = engine.rules_of_last_plan()](FleetCall::FleetCallResult& result) {
         if (!result.failure.empty()) return done(no_answer(result.failure));
         Explanation explanation{.verdict = refusal.value_or(result.verdict)};
         if (blocked_until) explanation.verdict = engine::blocked_verdict(*blocked_until, now);
@@ -195,18 +198,18 @@ void AsyncEngine::return_leases() { engine_->impl_->return_leases(*link_); }
 // ---- Ad-hoc limits
 
 // Asks the fleet. Without an answer this node decides.
-class AsyncEngine::ThrottleCall final : public store::Asker {
+class AsyncEngine::ThrottleCall final : public store::StoreCallback {
  public:
   static void start(Engine::Impl& engine, Link& link, Throttle throttle, std::string_view key,
-                    Done done) {
+                    VerdictCallback done) {
     auto* call = new ThrottleCall(engine, std::move(throttle), key, std::move(done));
     detail::LinkAccess::store(link).ask(call->question_, *call);
   }
 
-  void on_answer(store::SharedAnswer& answer) override {
+  void on_response(store::StoreResponse& answer) override {
     const std::unique_ptr<ThrottleCall> self(this);
-    if (answer.kind != store::SharedAnswer::Kind::decided) {
-      throttle_.limit = core::share_of(throttle_.limit, engine_.fleet->nodes());
+    if (answer.kind != store::StoreResponse::Kind::decided) {
+      throttle_.limit = core::divide_among(throttle_.limit, engine_.fleet->nodes());
       return done_(engine_.throttle(throttle_, key_, true));
     }
     const Verdict verdict = engine::throttled(answer.verdict.decision);
@@ -215,10 +218,10 @@ class AsyncEngine::ThrottleCall final : public store::Asker {
   }
 
  private:
-  ThrottleCall(Engine::Impl& engine, Throttle throttle, std::string_view key, Done done)
+  ThrottleCall(Engine::Impl& engine, Throttle throttle, std::string_view key, VerdictCallback done)
       : engine_(engine), throttle_(std::move(throttle)), key_(key), done_(std::move(done)) {
-    name_ = store::key_head({});
-    store::append_whole(name_, key_);
+    name_ = store::key_prefix({});
+    store::append_whole_key(name_, key_);
     name_ += throttle_.tail;
     item_ = {.limit = &throttle_.limit, .key = name_, .ask = throttle_.ask};
     question_.items = {&item_, 1};
@@ -227,14 +230,14 @@ class AsyncEngine::ThrottleCall final : public store::Asker {
   Engine::Impl& engine_;
   Throttle throttle_;
   const std::string key_;
-  const Done done_;
+  const VerdictCallback done_;
   std::string name_;
-  store::SharedItem item_{};
-  store::SharedQuestion question_{};
+  store::StoreItem item_{};
+  store::StoreRequest question_{};
 };
 
 void AsyncEngine::throttle(Engine::Impl& engine, Link& link, Throttle throttle,
-                           std::string_view key, Done done) {
+                           std::string_view key, VerdictCallback done) {
   if (!throttle.error.empty())
     return done(error_verdict({.fault = Fault::verb, .error = throttle.error}));
   if (engine.fleet == nullptr) return done(engine.throttle(throttle, key));
@@ -245,13 +248,14 @@ void AsyncEngine::throttle(Engine::Impl& engine, Link& link, Throttle throttle,
 }
 
 void AsyncEngine::throttle(const Limit& limit, std::string_view key, Permits permits,
-                           std::optional<Nanos> max_wait, Done done) {
-  throttle(*engine_->impl_, *link_, Throttle::of(rule_of(limit), permits, max_wait), key,
+                           std::optional<Nanos> max_wait, VerdictCallback done) {
+  throttle(*engine_->impl_, *link_, Throttle::of(core_limit_of(limit), permits, max_wait), key,
            std::move(done));
 }
 
-void detail::EngineAccess::throttle(AsyncEngine& async, const core::Cell& limit,
-                                    std::string_view key, Permits permits, AsyncEngine::Done done) {
+void detail::EngineAccess::throttle(AsyncEngine& async, const core::RedisCell& limit,
+                                    std::string_view key, Permits permits,
+                                    AsyncEngine::VerdictCallback done) {
   AsyncEngine::throttle(*async.engine_->impl_, *async.link_, Throttle::of(limit, permits), key,
                         std::move(done));
 }

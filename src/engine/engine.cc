@@ -53,12 +53,13 @@ struct CachedRules {
 };
 thread_local CachedRules cached_rules;
 
-bool is_intact(const store::Opened& opened) {
+bool is_intact(const store::StateFileReport& opened) {
   return opened.set_aside.empty() && !opened.after_power_cut && opened.dropped == 0 &&
-         opened.disbelieved == Nanos{0};
+         opened.rejected_clock_lead == Nanos{0};
 }
 
-std::string opening_note_of(const store::Opened& opened, const std::string& path, Nanos lead) {
+std::string opening_note_of(const store::StateFileReport& opened, const std::string& path,
+                            Nanos lead) {
   if (path.empty() || !opened.note.empty()) return opened.note;
   if (!opened.restored) return path + " is new: nothing is remembered yet";
   std::string note = path + " was opened again";
@@ -72,12 +73,12 @@ std::string opening_note_of(const store::Opened& opened, const std::string& path
         "move the file away and start again",
         std::chrono::duration_cast<std::chrono::seconds>(lead).count());
   }
-  if (opened.disbelieved > Nanos{0}) {
+  if (opened.rejected_clock_lead > Nanos{0}) {
     note += fmt::format(
         "; its time is {} days ahead of the system clock and is ignored: keys that were used then "
         "may be refused until that time. If the clock was wrong when the file was written, move "
         "the file away; if it is wrong now, set it; then start again",
-        std::chrono::duration_cast<std::chrono::days>(opened.disbelieved).count());
+        std::chrono::duration_cast<std::chrono::days>(opened.rejected_clock_lead).count());
   }
   if (opened.dropped > 0) {
     note += "; " + std::to_string(opened.dropped) + " damaged entries were dropped";
@@ -88,13 +89,13 @@ std::string opening_note_of(const store::Opened& opened, const std::string& path
 }  // namespace
 
 Engine::Impl::Impl(std::unique_ptr<store::Table> the_table, const EngineOptions& options,
-                   const store::Opened& opened)
+                   const store::StateFileReport& opened)
     : table(std::move(the_table)),
       time(*options.clock, table->resumes_at()),
       sink(options.sink),
       fleet(options.fleet),
       opening_text(opening_note_of(opened, options.memory.state_file, time.lead())),
-      opened_well(is_intact(opened) && time.lead() == Nanos{0}),
+      state_intact(is_intact(opened) && time.lead() == Nanos{0}),
       id(next_engine_id()),
       target{.seed = table->seed(),
              .sharing_mode = fleet != nullptr ? policy::Sharing::fleet : policy::Sharing::none,
@@ -127,9 +128,9 @@ Planned Engine::Impl::plan(const Request& request, Operation operation, Instant 
   while (planned.limits != nullptr && planned.limits->has_split) {
     // Read the status first and the version second: a node that is a member again may have missed
     // steps in between.
-    const auto status = fleet->is_member()     ? engine::MembershipStatus::member
-                        : fleet->is_mistaken() ? engine::MembershipStatus::misconfigured
-                                               : engine::MembershipStatus::cut_off;
+    const auto status = fleet->is_member()          ? engine::MembershipStatus::member
+                        : fleet->is_misconfigured() ? engine::MembershipStatus::misconfigured
+                                                    : engine::MembershipStatus::cut_off;
     if (cached_rules.rules->fleet_position.version == fleet->membership_version()) {
       engine::plan_split(planned, items, operation, status, now);
       break;
@@ -301,7 +302,7 @@ Engine::Engine(PolicySet policies, EngineOptions options) {
 }
 
 Result<Engine, Error> Engine::open(PolicySet policies, EngineOptions options) {
-  store::Opened opened;
+  store::StateFileReport opened;
   const auto slower_noted = [](std::string_view note) {
     engine::StringPool strings;
     const auto noted = engine::read_price_note(note, strings);
@@ -320,7 +321,7 @@ Engine& Engine::operator=(Engine&& other) noexcept = default;
 
 const std::string& Engine::opening_note() const noexcept { return impl_->opening_text; }
 
-bool Engine::opened_well() const noexcept { return impl_->opened_well; }
+bool Engine::state_intact() const noexcept { return impl_->state_intact; }
 
 void Engine::replace(PolicySet policies) { impl_->replace(std::move(policies)); }
 
@@ -473,7 +474,7 @@ bool Engine::leave(const Request& request, std::string_view holder) {
   const Planned planned = impl_->plan(request, Operation::leave, now, items);
   if (planned.policy == nullptr || holder.empty()) return false;
   if (planned.asks_fleet()) {
-    const auto left = impl_->wait_for_result<Result<bool, Trouble>>(
+    const auto left = impl_->wait_for_result<Result<bool, OperationError>>(
         *this, [&](AsyncEngine async, auto done) { async.leave(request, holder, done); });
     return left && *left;
   }
@@ -487,13 +488,13 @@ Verdict Engine::throttle(const Limit& limit, std::string_view key, Permits permi
       async.throttle(limit, key, permits, max_wait, done);
     });
   }
-  const Throttle throttle = Throttle::of(rule_of(limit), permits, max_wait);
+  const Throttle throttle = Throttle::of(core_limit_of(limit), permits, max_wait);
   if (!throttle.error.empty())
     return error_verdict({.fault = Fault::verb, .error = throttle.error});
   return impl_->throttle(throttle, key);
 }
 
-Verdict detail::EngineAccess::throttle(Engine& engine, const core::Cell& limit,
+Verdict detail::EngineAccess::throttle(Engine& engine, const core::RedisCell& limit,
                                        std::string_view key, Permits permits) {
   return engine.impl_->throttle(Throttle::of(limit, permits), key);
 }
@@ -504,7 +505,7 @@ std::optional<Error> Engine::reset(const Request& request) {
   Planned planned = impl_->plan(request, Operation::reset, now, items);
   if (planned.policy == nullptr) return Error{std::move(planned.error)};
   if (planned.asks_fleet()) {
-    const auto trouble = impl_->wait_for_result<std::optional<Trouble>>(
+    const auto trouble = impl_->wait_for_result<std::optional<OperationError>>(
         *this, [&](AsyncEngine async, auto done) { async.reset(request, done); });
     return trouble ? std::optional(Error{trouble->message}) : std::nullopt;
   }
@@ -518,7 +519,7 @@ Result<std::vector<LimitState>, Error> Engine::explain(const Request& request) {
   Planned planned = impl_->plan(request, Operation::peek, now, items);
   if (planned.policy == nullptr) return Error{std::move(planned.error)};
   if (planned.asks_fleet()) {
-    auto explanation = impl_->wait_for_result<Result<Explanation, Trouble>>(
+    auto explanation = impl_->wait_for_result<Result<Explanation, OperationError>>(
         *this, [&](AsyncEngine async, auto done) { async.explain(request, done); });
     if (!explanation) return Error{explanation.error().message};
     return std::move(explanation->limits);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/cell.h"
+#include "core/redis_cell.h"
 #include "core/state.h"
 #include "engine/given.h"
 #include "weir/async_engine.h"
@@ -11,11 +11,11 @@ inline namespace v0 {
 // Access to an engine for weir's own modules.
 struct detail::EngineAccess {
   // For redis-cell's CL.THROTTLE: all its limits share one key space.
-  static Verdict throttle(Engine& engine, const core::Cell& limit, std::string_view key,
+  static Verdict throttle(Engine& engine, const core::RedisCell& limit, std::string_view key,
                           Permits permits);
 
-  static void throttle(AsyncEngine& async, const core::Cell& limit, std::string_view key,
-                       Permits permits, AsyncEngine::Done done);
+  static void throttle(AsyncEngine& async, const core::RedisCell& limit, std::string_view key,
+                       Permits permits, AsyncEngine::VerdictCallback done);
 
   // Decides limits that the call brings along. Calls `done` exactly once: before it returns if they
   // count on this node, else later on the thread that runs the link. The texts that `question`

@@ -13,7 +13,7 @@
 #include "engine/policy_set_access.h"
 #include "engine/receipt_impl.h"
 #include "engine/throttle.h"
-#include "store/lease/purses.h"
+#include "store/lease/lease_cache.h"
 #include "weir/engine.h"
 #include "weir/fleet.h"
 
@@ -26,7 +26,7 @@ struct Engine::Impl {
   using Resets = std::array<std::uint32_t, core::kMaxLimits>;
 
   Impl(std::unique_ptr<store::Table> table, const EngineOptions& options,
-       const store::Opened& opened);
+       const store::StateFileReport& opened);
   // Returns the leases of its own links.
   ~Impl();
   Impl(const Impl&) = delete;
@@ -91,7 +91,7 @@ struct Engine::Impl {
   // ---- Links to the fleet (engine_links.cc)
 
   // The lease cache of a link.
-  store::lease::Purses& lease_cache_of(Link& link);
+  store::lease::LeaseCache& lease_cache_of(Link& link);
   void return_leases(Link& link);
   LeaseUse leases() const;
 
@@ -106,7 +106,7 @@ struct Engine::Impl {
   DecisionSink* const sink;
   Fleet* const fleet;
   const std::string opening_text;
-  const bool opened_well;
+  const bool state_intact;
   const std::uint64_t id;
   engine::PriceRegistry registry;
   const engine::CompileTarget target;
@@ -132,7 +132,7 @@ struct Engine::Impl {
 
   // Counters of every link that was ever used. Counters of closed links still count.
   mutable std::mutex counts_mutex;
-  std::vector<std::shared_ptr<store::lease::PurseCounts>> lease_counts;
+  std::vector<std::shared_ptr<store::lease::LeaseCacheCounts>> lease_counts;
 };
 
 }  // namespace v0

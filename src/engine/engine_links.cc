@@ -9,23 +9,23 @@
 namespace weir {
 inline namespace v0 {
 
-store::lease::Purses& Engine::Impl::lease_cache_of(Link& link) {
+store::lease::LeaseCache& Engine::Impl::lease_cache_of(Link& link) {
   store::SharedStore& store = detail::LinkAccess::store(link);
-  for (const auto& kept : store.kept) {
-    if (kept.id == id) return static_cast<store::lease::Purses&>(*kept.keeper);
+  for (const auto& attached : store.tasks) {
+    if (attached.id == id) return static_cast<store::lease::LeaseCache&>(*attached.task);
   }
-  auto counts = std::make_shared<store::lease::PurseCounts>();
+  auto counts = std::make_shared<store::lease::LeaseCacheCounts>();
   {
     const std::lock_guard lock(counts_mutex);
     lease_counts.push_back(counts);
   }
   // The cache lives as long as the link, perhaps longer than the engine: it copies `time`.
-  store::lease::PurseTime clock{.now = [time = time] { return time.now(); },
-                                .passed = [time = time] { return time.passed(); }};
-  auto cache = std::make_unique<store::lease::Purses>(
+  store::lease::LeaseClock clock{.now = [time = time] { return time.now(); },
+                                 .monotonic = [time = time] { return time.monotonic(); }};
+  auto cache = std::make_unique<store::lease::LeaseCache>(
       store, *fleet, std::move(clock), store::random_name(), std::move(counts), in_force);
-  store::lease::Purses& made = *cache;
-  store.kept.push_back({id, std::move(cache)});
+  store::lease::LeaseCache& made = *cache;
+  store.tasks.push_back({id, std::move(cache)});
   return made;
 }
 
@@ -36,7 +36,7 @@ Engine::Impl::~Impl() {
 
 void Engine::Impl::return_leases(Link& link) {
   if (fleet == nullptr) return;
-  store::lease::Purses& cache = lease_cache_of(link);
+  store::lease::LeaseCache& cache = lease_cache_of(link);
   // Terminates: no question is open for longer than the fleet's timeout.
   const auto wait = [&] {
     while (cache.is_asking()) link.wait(std::chrono::seconds{1});

@@ -14,7 +14,7 @@ namespace weir::engine {
 class EngineTime {
  public:
   EngineTime(const Clock& clock, Instant earliest)
-      : clock_(clock), earliest_(earliest), since_(clock.passed()) {
+      : clock_(clock), earliest_(earliest), since_(clock.monotonic()) {
     constexpr std::chrono::minutes max_standstill{1};
     const Nanos behind = until(clock.now(), earliest);
     if (behind > max_standstill) lead_ = behind;
@@ -23,13 +23,14 @@ class EngineTime {
   Instant now() const noexcept {
     if (lead_ == Nanos{0}) [[likely]]
       return std::max(clock_.now(), earliest_);
-    return std::max(clock_.now(), later(earliest_, clock_.passed() - since_));
+    return std::max(clock_.now(), later(earliest_, clock_.monotonic() - since_));
   }
 
   // Monotonic time.
-  Nanos passed() const noexcept { return clock_.passed(); }
+  Nanos monotonic() const noexcept { return clock_.monotonic(); }
 
-  // How far the clock was behind the state file; 0 if it was little enough to wait for.
+  // How far the clock was behind the time of the state file; 0 if that was at most a minute: then
+  // time stands still until the clock catches up.
   Nanos lead() const { return lead_; }
 
  private:

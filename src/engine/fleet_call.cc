@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/share.h"
+#include "core/node_share.h"
 #include "policy/key.h"
 #include "store/key_name.h"
 #include "store/link_access.h"
@@ -18,22 +18,22 @@ using policy::OnStoreFailure;
 
 namespace {
 
-store::SharedVerb shared_verb(Operation operation) {
+store::StoreVerb shared_verb(Operation operation) {
   switch (operation) {
     case Operation::take:
-      return store::SharedVerb::take;
+      return store::StoreVerb::take;
     case Operation::peek:
-      return store::SharedVerb::peek;
+      return store::StoreVerb::peek;
     case Operation::settle:
-      return store::SharedVerb::settle;
+      return store::StoreVerb::settle;
     case Operation::reset:
-      return store::SharedVerb::reset;
+      return store::StoreVerb::reset;
     case Operation::enter:
-      return store::SharedVerb::enter;
+      return store::StoreVerb::enter;
     case Operation::leave:
       break;
   }
-  return store::SharedVerb::leave;
+  return store::StoreVerb::leave;
 }
 
 bool all_shadow(std::span<const store::Item> items) {
@@ -60,9 +60,9 @@ core::Verdict combined(const SideVerdict& a, const SideVerdict& b) {
 }
 
 // Finished calls of this thread, kept for reuse.
-template <typename Call>
-std::vector<std::unique_ptr<Call>>& spare_calls() {
-  thread_local std::vector<std::unique_ptr<Call>> calls;
+template <typename FleetCall>
+std::vector<std::unique_ptr<FleetCall>>& spare_calls() {
+  thread_local std::vector<std::unique_ptr<FleetCall>> calls;
   return calls;
 }
 
@@ -70,43 +70,44 @@ std::vector<std::unique_ptr<Call>>& spare_calls() {
 
 // ---- The question
 
-void AsyncEngine::Call::start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
-                              const engine::Items& items, Instant now, const Question& question,
-                              ResultCallback finish) {
-  Call& call = reuse_or_new();
+void AsyncEngine::FleetCall::start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
+                                   const engine::Items& items, Instant now,
+                                   const Question& question, ResultCallback finish) {
+  FleetCall& call = reuse_or_new();
   call.finish_ = std::move(finish);
   call.begin(engine, link, planned, items, now, question);
 }
 
-void AsyncEngine::Call::start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
-                              const engine::Items& items, Instant now, const Question& question,
-                              Done done) {
-  Call& call = reuse_or_new();
+void AsyncEngine::FleetCall::start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
+                                   const engine::Items& items, Instant now,
+                                   const Question& question, VerdictCallback done) {
+  FleetCall& call = reuse_or_new();
   call.done_ = std::move(done);
   call.begin(engine, link, planned, items, now, question);
 }
 
-AsyncEngine::Call& AsyncEngine::Call::reuse_or_new() {
-  auto& spare = spare_calls<Call>();
-  if (spare.empty()) return *std::make_unique<Call>().release();
-  Call& call = *spare.back().release();
+AsyncEngine::FleetCall& AsyncEngine::FleetCall::reuse_or_new() {
+  auto& spare = spare_calls<FleetCall>();
+  if (spare.empty()) return *std::make_unique<FleetCall>().release();
+  FleetCall& call = *spare.back().release();
   spare.pop_back();
   return call;
 }
 
-void AsyncEngine::Call::begin(Engine::Impl& engine, Link& link, const engine::Planned& planned,
-                              const engine::Items& items, Instant now, const Question& question) {
+void AsyncEngine::FleetCall::begin(Engine::Impl& engine, Link& link, const engine::Planned& planned,
+                                   const engine::Items& items, Instant now,
+                                   const Question& question) {
   engine_ = &engine;
   now_ = now;
-  started_ = engine.time.passed();
+  started_ = engine.time.monotonic();
   rules_ = engine.rules_of_last_plan();
   link_ = &link;
   prepare(planned, items, question);
   advance();
 }
 
-void AsyncEngine::Call::prepare(const engine::Planned& planned, const engine::Items& items,
-                                const Question& question) {
+void AsyncEngine::FleetCall::prepare(const engine::Planned& planned, const engine::Items& items,
+                                     const Question& question) {
   policy_ = planned.policy;
   limits_ = planned.limits;
   split_ = planned.split;
@@ -144,7 +145,7 @@ void AsyncEngine::Call::prepare(const engine::Planned& planned, const engine::It
 
 // Order: first the limits of this node, then the leases, which no other call can use in between,
 // then the fleet.
-void AsyncEngine::Call::advance() {
+void AsyncEngine::FleetCall::advance() {
   if (!leases_.empty() && operation_ == Operation::take) {
     const LeasedLimits::Coverage coverage = leases_.check(engine_->lease_cache_of(*link_), now_);
     constexpr int max_rounds = 3;  // other calls may take the permits each time
@@ -170,10 +171,10 @@ void AsyncEngine::Call::advance() {
   deliver();
 }
 
-std::optional<Verdict> AsyncEngine::Call::at_once(Engine::Impl& engine, Link& link,
-                                                  const engine::Planned& planned,
-                                                  const engine::Items& items, Instant now,
-                                                  const Request& request) {
+std::optional<Verdict> AsyncEngine::FleetCall::at_once(Engine::Impl& engine, Link& link,
+                                                       const engine::Planned& planned,
+                                                       const engine::Items& items, Instant now,
+                                                       const Request& request) {
   LeasedLimits leases;
   engine::Items node_items;
   std::array<std::size_t, core::kMaxLimits> positions{};
@@ -185,7 +186,7 @@ std::optional<Verdict> AsyncEngine::Call::at_once(Engine::Impl& engine, Link& li
       node_items.emplace_back(items[i]);
     }
   }
-  store::lease::Purses& cache = engine.lease_cache_of(link);
+  store::lease::LeaseCache& cache = engine.lease_cache_of(link);
   const LeasedLimits::Coverage coverage = leases.check(cache, now);
   if (coverage == LeasedLimits::Coverage::lacking) return std::nullopt;
   core::Verdict verdict;
@@ -208,7 +209,7 @@ std::optional<Verdict> AsyncEngine::Call::at_once(Engine::Impl& engine, Link& li
 }
 
 // Copies the texts of the request: the caller does not wait for the answer.
-void AsyncEngine::Call::copy_request(const Request& request) {
+void AsyncEngine::FleetCall::copy_request(const Request& request) {
   const auto parts = request.parts.all();
   std::size_t bytes = request.key.size();
   for (const Part& part : parts) bytes += part.name.size() + part.value.size();
@@ -227,7 +228,7 @@ void AsyncEngine::Call::copy_request(const Request& request) {
 }
 
 // The histories of the plan borrow the texts of the original request: make new ones.
-void AsyncEngine::Call::attach_histories() {
+void AsyncEngine::FleetCall::attach_histories() {
   prices_.clear();
   if (!policy_->has_changed) return;
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
@@ -240,7 +241,7 @@ void AsyncEngine::Call::attach_histories() {
   }
 }
 
-void AsyncEngine::Call::name_fleet_keys() {
+void AsyncEngine::FleetCall::name_fleet_keys() {
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
   thread_local std::vector<std::size_t> ends;
   ends.clear();
@@ -262,7 +263,7 @@ void AsyncEngine::Call::name_fleet_keys() {
   }
 }
 
-void AsyncEngine::Call::name_lease_keys() {
+void AsyncEngine::FleetCall::name_lease_keys() {
   const policy::Subject subject{.key = request_.key, .parts = request_.parts.all()};
   lease_keys_.resize(lease_side_.positions.size());
   for (std::size_t i = 0; i < lease_side_.positions.size(); ++i) {
@@ -273,7 +274,7 @@ void AsyncEngine::Call::name_lease_keys() {
 }
 
 // False if this node refuses the call. Then the result is set.
-bool AsyncEngine::Call::decide_on_node() {
+bool AsyncEngine::FleetCall::decide_on_node() {
   if (operation_ == Operation::settle) settle_on_node();
   if (node_side_.items.empty()) return true;
   store::Table& table = *engine_->table;
@@ -305,7 +306,7 @@ bool AsyncEngine::Call::decide_on_node() {
 
 // Settles on this node what this node admitted while the fleet did not answer, and prepares the
 // rest for the fleet.
-void AsyncEngine::Call::settle_on_node() {
+void AsyncEngine::FleetCall::settle_on_node() {
   fleet_receipts_.assign(fleet_items_.size(), {});
   for (std::size_t i = 0; i < fleet_items_.size(); ++i) {
     const store::Item& item = fleet_side_.items[i];
@@ -322,8 +323,8 @@ void AsyncEngine::Call::settle_on_node() {
 }
 
 // Settles what was paid from leases, in the lease cache.
-void AsyncEngine::Call::settle_leases() {
-  store::lease::Purses& cache = engine_->lease_cache_of(*link_);
+void AsyncEngine::FleetCall::settle_leases() {
+  store::lease::LeaseCache& cache = engine_->lease_cache_of(*link_);
   for (std::size_t i = 0; i < lease_side_.items.size(); ++i) {
     const store::Item& item = lease_side_.items[i];
     Receipt::Impl::ReceiptEntry* const entry =
@@ -348,7 +349,7 @@ void AsyncEngine::Call::settle_leases() {
 
 // ---- Leases that do not cover the call
 
-void AsyncEngine::Call::request_leases() {
+void AsyncEngine::FleetCall::request_leases() {
   // A call that this node refuses costs no question to the store. It is only a peek: a take could
   // be admitted by a concurrent refund, and would be charged without a lease.
   if (!node_side_.items.empty()) {
@@ -361,7 +362,7 @@ void AsyncEngine::Call::request_leases() {
   if (is_past_deadline()) return continue_without_leases();
   ++lease_rounds_;
   failure_.error.clear();
-  failure_.kind = store::SharedAnswer::Kind::decided;
+  failure_.kind = store::StoreResponse::Kind::decided;
   const auto items = leases_.items();
   pending_leases_ = 1;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -374,62 +375,62 @@ void AsyncEngine::Call::request_leases() {
   on_lease_answer();
 }
 
-void AsyncEngine::Call::on_purse(const store::LoanAnswer* failure) {
+void AsyncEngine::FleetCall::on_lease_update(const store::LeaseResponse* failure) {
   // A configuration error is more informative than an outage.
-  if (failure != nullptr && failure_.kind != store::SharedAnswer::Kind::misconfigured) {
+  if (failure != nullptr && failure_.kind != store::StoreResponse::Kind::misconfigured) {
     failure_.kind = failure->kind;
     failure_.error = failure->error;
   }
   on_lease_answer();
 }
 
-void AsyncEngine::Call::on_lease_answer() {
+void AsyncEngine::FleetCall::on_lease_answer() {
   if (--pending_leases_ > 0) return;
   now_ = engine_->now();
-  if (failure_.kind == store::SharedAnswer::Kind::decided) return advance();
+  if (failure_.kind == store::StoreResponse::Kind::decided) return advance();
   continue_without_leases();
 }
 
 // Without the store, leased limits are handled like other limits of the fleet.
-void AsyncEngine::Call::continue_without_leases() {
+void AsyncEngine::FleetCall::continue_without_leases() {
   for (std::size_t i = 0; i < lease_side_.items.size(); ++i) {
     fleet_side_.items.push_back(lease_side_.items[i]);
     fleet_side_.positions.push_back(lease_side_.positions[i]);
   }
   leases_.clear();
   if (!decide_on_node()) return deliver();
-  on_answer(failure_);
+  on_response(failure_);
 }
 
-Nanos AsyncEngine::Call::deadline() const {
+Nanos AsyncEngine::FleetCall::deadline() const {
   return started_ + detail::LinkAccess::store(*link_).timeout();
 }
 
-Nanos AsyncEngine::Call::time_left() const { return deadline() - engine_->time.passed(); }
+Nanos AsyncEngine::FleetCall::time_left() const { return deadline() - engine_->time.monotonic(); }
 
 // True if the requests for leases have used up the timeout of the call.
-bool AsyncEngine::Call::is_past_deadline() {
+bool AsyncEngine::FleetCall::is_past_deadline() {
   if (lease_rounds_ == 0 || time_left() > Nanos{0}) return false;
-  failure_.kind = store::SharedAnswer::Kind::unavailable;
+  failure_.kind = store::StoreResponse::Kind::unavailable;
   failure_.error = "no answer within the time of the call";
   return true;
 }
 
-void AsyncEngine::Call::ask() {
+void AsyncEngine::FleetCall::ask() {
   question_ = {.verb = shared_verb(operation_),
                .items = fleet_items_,
                .holder = holder_,
                .wants_receipts = wants_receipt_};
   if (operation_ == Operation::settle) name_receipts();
   if (lease_rounds_ > 0) {
-    if (is_past_deadline()) return on_answer(failure_);
+    if (is_past_deadline()) return on_response(failure_);
     question_.within = time_left();
   }
   detail::LinkAccess::store(*link_).ask(question_, *this);
 }
 
 // Names the receipt of a refund, so that the refund can be repeated if its answer is lost.
-void AsyncEngine::Call::name_receipts() {
+void AsyncEngine::FleetCall::name_receipts() {
   question_.receipts = fleet_receipts_;
   for (std::size_t i = 0; i < fleet_items_.size(); ++i) {
     if (fleet_items_[i].ask.cost >= 0 || fleet_receipts_[i].receipt.taken == 0) continue;
@@ -441,9 +442,9 @@ void AsyncEngine::Call::name_receipts() {
 
 // ---- The answer
 
-void AsyncEngine::Call::on_answer(store::SharedAnswer& answer) {
+void AsyncEngine::FleetCall::on_response(store::StoreResponse& answer) {
   if (operation_ == Operation::settle) update_receipts();
-  if (answer.kind == store::SharedAnswer::Kind::decided) {
+  if (answer.kind == store::StoreResponse::Kind::decided) {
     use_answer(answer);
   } else {
     decide_without_fleet(answer);
@@ -451,7 +452,7 @@ void AsyncEngine::Call::on_answer(store::SharedAnswer& answer) {
   deliver();
 }
 
-void AsyncEngine::Call::use_answer(store::SharedAnswer& answer) {
+void AsyncEngine::FleetCall::use_answer(store::StoreResponse& answer) {
   result_.left = answer.left;
   if (limits_->has_leased) update_leases(answer);
   if (operation_ == Operation::leave || operation_ == Operation::reset) return;
@@ -471,8 +472,8 @@ void AsyncEngine::Call::use_answer(store::SharedAnswer& answer) {
 }
 
 // Adds the permits of this node's lease to the store's decisions: calls on this node can use them.
-void AsyncEngine::Call::update_leases(store::SharedAnswer& answer) {
-  store::lease::Purses& cache = engine_->lease_cache_of(*link_);
+void AsyncEngine::FleetCall::update_leases(store::StoreResponse& answer) {
+  store::lease::LeaseCache& cache = engine_->lease_cache_of(*link_);
   std::vector<core::Charge> charges(fleet_side_.items.size());
   for (std::size_t i = 0; i < fleet_side_.items.size(); ++i) {
     const store::Item& item = fleet_side_.items[i];
@@ -486,7 +487,7 @@ void AsyncEngine::Call::update_leases(store::SharedAnswer& answer) {
   if (operation_ == Operation::peek) answer.verdict = core::judge(answer.decisions, charges);
 }
 
-void AsyncEngine::Call::keep_receipts(const store::SharedAnswer* answer) {
+void AsyncEngine::FleetCall::keep_receipts(const store::StoreResponse* answer) {
   result_.receipt = std::make_unique<Receipt::Impl>();
   result_.receipt->add(node_side_.items, resets_, receipts_);
   for (const LeasedLimits::LeasedItem& item : leases_.items()) {
@@ -502,7 +503,7 @@ void AsyncEngine::Call::keep_receipts(const store::SharedAnswer* answer) {
   }
 }
 
-void AsyncEngine::Call::update_receipts() {
+void AsyncEngine::FleetCall::update_receipts() {
   if (settled_receipt_ == nullptr) return;
   for (std::size_t i = 0; i < fleet_side_.items.size(); ++i) {
     Receipt::Impl::ReceiptEntry* const entry = settled_receipt_->find(fleet_side_.items[i].key);
@@ -512,10 +513,10 @@ void AsyncEngine::Call::update_receipts() {
 
 // ---- Without an answer
 
-void AsyncEngine::Call::decide_without_fleet(const store::SharedAnswer& answer) {
+void AsyncEngine::FleetCall::decide_without_fleet(const store::StoreResponse& answer) {
   result_.failure = answer.error;
   result_.verdict.degraded = true;
-  const bool misconfigured = answer.kind == store::SharedAnswer::Kind::misconfigured;
+  const bool misconfigured = answer.kind == store::StoreResponse::Kind::misconfigured;
   const OnStoreFailure mode = engine::failure_mode(policy_->on_store_failure, misconfigured);
   switch (operation_) {
     case Operation::take:
@@ -538,7 +539,7 @@ void AsyncEngine::Call::decide_without_fleet(const store::SharedAnswer& answer) 
 }
 
 // Replaces the fleet's limits by this node's part of them.
-void AsyncEngine::Call::use_fallback_limits() {
+void AsyncEngine::FleetCall::use_fallback_limits() {
   const Permits nodes = engine_->fleet->nodes();
   fallback_limits_.clear();
   fallback_limits_.reserve(fleet_side_.items.size());
@@ -547,7 +548,7 @@ void AsyncEngine::Call::use_fallback_limits() {
   if (nodes <= 1) return;
   for (store::Item& item : fleet_side_.items) {
     const auto* const whole = std::get_if<core::Bucket>(item.limit);
-    item.limit = &fallback_limits_.emplace_back(core::share_of(*item.limit, nodes));
+    item.limit = &fallback_limits_.emplace_back(core::divide_among(*item.limit, nodes));
     if (whole == nullptr) continue;
     auto& share = std::get<core::Bucket>(fallback_limits_.back());
     share = core::in_epoch(share, core::epoch_number(*whole));
@@ -556,7 +557,7 @@ void AsyncEngine::Call::use_fallback_limits() {
   }
 }
 
-void AsyncEngine::Call::decide_fallback() {
+void AsyncEngine::FleetCall::decide_fallback() {
   use_fallback_limits();
   const core::HolderId holder = holder_.empty() ? core::HolderId{} : engine_->holder_id(holder_);
   store::Table& table = *engine_->table;
@@ -579,7 +580,7 @@ void AsyncEngine::Call::decide_fallback() {
 
 // Counts debits on this node, as takes do. Refunds of what the fleet admitted stay with the fleet:
 // given back on this node, they could be taken twice.
-void AsyncEngine::Call::settle_fallback() {
+void AsyncEngine::FleetCall::settle_fallback() {
   use_fallback_limits();
   for (std::size_t i = 0; i < fleet_side_.items.size(); ++i) {
     fleet_side_.items[i].ask.cost = std::max<Permits>(fleet_items_[i].ask.cost, 0);
@@ -590,7 +591,7 @@ void AsyncEngine::Call::settle_fallback() {
   set_verdict(&verdict);
 }
 
-void AsyncEngine::Call::refuse() {
+void AsyncEngine::FleetCall::refuse() {
   if (charges()) give_back();
   // No limit is named as refusing: none was decided.
   const core::Verdict verdict{
@@ -604,7 +605,7 @@ void AsyncEngine::Call::refuse() {
 // ---- The end
 
 // Gives back what this node charged for a call that is refused elsewhere.
-void AsyncEngine::Call::give_back() {
+void AsyncEngine::FleetCall::give_back() {
   if (!leases_.empty()) leases_.give_back(engine_->lease_cache_of(*link_));
   if (node_side_.items.empty()) return;
   for (store::Item& item : node_side_.items) item.ask.cost = -item.ask.cost;
@@ -613,7 +614,7 @@ void AsyncEngine::Call::give_back() {
 }
 
 // Sets the verdict of all sides. A null `fleet` admits.
-void AsyncEngine::Call::set_verdict(const core::Verdict* fleet) {
+void AsyncEngine::FleetCall::set_verdict(const core::Verdict* fleet) {
   const bool degraded = result_.verdict.degraded;
   if (fleet != nullptr && node_side_.items.empty() && leases_.empty()) {
     // The common case: limits of the fleet only.
@@ -641,7 +642,7 @@ void AsyncEngine::Call::set_verdict(const core::Verdict* fleet) {
 }
 
 // Split limits may be degraded although the fleet's other limits are not.
-void AsyncEngine::Call::deliver() {
+void AsyncEngine::FleetCall::deliver() {
   const bool is_answered = !result_.verdict.degraded;
   if (operation_ == Operation::settle && settled_receipt_ != nullptr && is_answered)
     settled_receipt_->on_settled();
@@ -650,7 +651,7 @@ void AsyncEngine::Call::deliver() {
   finish();
 }
 
-void AsyncEngine::Call::finish() {
+void AsyncEngine::FleetCall::finish() {
   if (finish_) {
     std::exchange(finish_, nullptr)(result_);
   } else {
@@ -658,8 +659,8 @@ void AsyncEngine::Call::finish() {
   }
   rules_ = nullptr;
   constexpr std::size_t max_spare = 1024;
-  auto& spare = spare_calls<Call>();
-  std::unique_ptr<Call> self(this);
+  auto& spare = spare_calls<FleetCall>();
+  std::unique_ptr<FleetCall> self(this);
   if (spare.size() < max_spare) spare.push_back(std::move(self));
 }
 

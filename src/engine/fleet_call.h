@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/engine_impl.h"
-#include "engine/lent_side.h"
-#include "store/shared.h"
+#include "engine/leased_limits.h"
+#include "store/shared_store.h"
 #include "weir/async_engine.h"
 
 namespace weir {
@@ -21,17 +21,18 @@ inline namespace v0 {
 // before anything else is decided.
 //
 // Lives from the question to the answer, and is reused by its thread.
-class AsyncEngine::Call final : public store::Asker, private store::lease::Waiter {
+class AsyncEngine::FleetCall final : public store::StoreCallback,
+                                     private store::lease::LeaseWaiter {
  public:
   // The result of a call.
-  struct CallResult {
+  struct FleetCallResult {
     Verdict verdict{};
     std::unique_ptr<Receipt::Impl> receipt{};  // of an admitted take that wanted one
     std::vector<core::Decision> decisions{};   // of a peek: one for each limit of the policy
     bool left = false;
     std::string failure{};  // why the fleet did not answer; empty: it did
   };
-  using ResultCallback = std::function<void(CallResult&)>;
+  using ResultCallback = std::function<void(FleetCallResult&)>;
 
   struct Question {
     engine::Operation operation = engine::Operation::take;
@@ -47,7 +48,8 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
                     ResultCallback finish);
   // The same with a callback for the verdict only. Wrapped in a ResultCallback it would allocate.
   static void start(Engine::Impl& engine, Link& link, const engine::Planned& planned,
-                    const engine::Items& items, Instant now, const Question& question, Done done);
+                    const engine::Items& items, Instant now, const Question& question,
+                    VerdictCallback done);
 
   // Decides a take at once if its leases cover it or are known to refuse it, as for most calls
   // under leased limits. None: it must be started.
@@ -55,10 +57,10 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
                                         const engine::Planned& planned, const engine::Items& items,
                                         Instant now, const Request& request);
 
-  void on_answer(store::SharedAnswer& answer) override;
+  void on_response(store::StoreResponse& answer) override;
 
  private:
-  static Call& reuse_or_new();
+  static FleetCall& reuse_or_new();
   void begin(Engine::Impl& engine, Link& link, const engine::Planned& planned,
              const engine::Items& items, Instant now, const Question& question);
   void prepare(const engine::Planned& planned, const engine::Items& items,
@@ -75,18 +77,18 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   void name_receipts();
 
   void request_leases();
-  void on_purse(const store::LoanAnswer* failure) override;
+  void on_lease_update(const store::LeaseResponse* failure) override;
   void on_lease_answer();
   void continue_without_leases();
   Nanos deadline() const;
   Nanos time_left() const;
   bool is_past_deadline();
 
-  void use_answer(store::SharedAnswer& answer);
-  void update_leases(store::SharedAnswer& answer);
-  void keep_receipts(const store::SharedAnswer* answer);
+  void use_answer(store::StoreResponse& answer);
+  void update_leases(store::StoreResponse& answer);
+  void keep_receipts(const store::StoreResponse* answer);
   void update_receipts();
-  void decide_without_fleet(const store::SharedAnswer& answer);
+  void decide_without_fleet(const store::StoreResponse& answer);
   void use_fallback_limits();
   void decide_fallback();
   void settle_fallback();
@@ -133,22 +135,22 @@ class AsyncEngine::Call final : public store::Asker, private store::lease::Waite
   core::Verdict lease_verdict_{};
   std::size_t pending_leases_ = 0;  // lease requests in flight
   int lease_rounds_ = 0;            // rounds of lease requests
-  store::SharedAnswer failure_{};
+  store::StoreResponse failure_{};
 
   // This node's parts of the fleet's limits, for when the store cannot be asked.
   std::vector<core::Limit> fallback_limits_;
   std::vector<engine::SharePrices> fallback_prices_;
 
   std::string key_names_;
-  std::vector<store::SharedItem> fleet_items_;
-  std::vector<store::SharedReceipt> fleet_receipts_;
-  store::SharedQuestion question_{};
+  std::vector<store::StoreItem> fleet_items_;
+  std::vector<store::StoreReceipt> fleet_receipts_;
+  store::StoreRequest question_{};
   Receipt::Impl* settled_receipt_ = nullptr;  // the receipt that a settle corrects
   bool wants_receipt_ = false;
 
-  CallResult result_{};
+  FleetCallResult result_{};
   ResultCallback finish_;
-  Done done_;  // used if finish_ is empty
+  VerdictCallback done_;  // used if finish_ is empty
 };
 
 }  // namespace v0

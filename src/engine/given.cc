@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "core/share.h"
+#include "core/node_share.h"
 #include "engine/engine_access.h"
 #include "engine/engine_impl.h"
 #include "store/link_access.h"
@@ -32,7 +32,8 @@ void add_items(std::span<const GivenLimit> limits, std::uint64_t seed, Items& it
     items.emplace_back(store::Item{
         .limit = limit.limit,
         .key = store::fingerprint(seed, given_identity(), store::KeyKind::whole, limit.key, false),
-        .sharing = store::fingerprint(seed, limit.identity, store::KeyKind::sharing, {}, false),
+        .overflow_key =
+            store::fingerprint(seed, limit.identity, store::KeyKind::overflow, {}, false),
         .ask = limit.ask,
         .shadow = limit.shadow});
   }
@@ -93,7 +94,7 @@ bool is_about_here(const GivenQuestion& question) {
 }
 
 // A question to the fleet. Lives from the question to the answer.
-class GivenCall final : public store::Asker {
+class GivenCall final : public store::StoreCallback {
  public:
   static void start(store::Table& table, const Fleet& fleet, std::function<Instant()> time,
                     Link& link, const GivenQuestion& question, GivenDone done) {
@@ -101,9 +102,9 @@ class GivenCall final : public store::Asker {
     detail::LinkAccess::store(link).ask(call->asked_, *call);
   }
 
-  void on_answer(store::SharedAnswer& answer) override {
+  void on_response(store::StoreResponse& answer) override {
     const std::unique_ptr<GivenCall> self(this);
-    answer.kind == store::SharedAnswer::Kind::decided ? follow(answer) : do_without(answer);
+    answer.kind == store::StoreResponse::Kind::decided ? follow(answer) : do_without(answer);
     done_(answer_);
   }
 
@@ -119,9 +120,9 @@ class GivenCall final : public store::Asker {
       items_.push_back(
           {.limit = limit.limit, .key = limit.key, .ask = limit.ask, .shadow = limit.shadow});
     }
-    asked_ = {.verb = question.verb == Operation::settle ? store::SharedVerb::settle
-                      : question.verb == Operation::peek ? store::SharedVerb::peek
-                                                         : store::SharedVerb::take,
+    asked_ = {.verb = question.verb == Operation::settle ? store::StoreVerb::settle
+                      : question.verb == Operation::peek ? store::StoreVerb::peek
+                                                         : store::StoreVerb::take,
               .items = items_,
               .wants_receipts = question.wants_receipts};
     if (question.verb == Operation::settle) {
@@ -133,11 +134,11 @@ class GivenCall final : public store::Asker {
     }
   }
 
-  void follow(store::SharedAnswer& answer) {
+  void follow(store::StoreResponse& answer) {
     answer_.now = answer.now;
     answer_.verdict = answer.verdict;
     answer_.decisions = answer.decisions;
-    for (const store::SharedReceipt& receipt : answer.receipts) {
+    for (const store::StoreReceipt& receipt : answer.receipts) {
       if (!answer.verdict.decision) break;
       answer_.receipts.push_back({.shared = true, .receipt = receipt});
     }
@@ -146,16 +147,16 @@ class GivenCall final : public store::Asker {
     }
   }
 
-  void do_without(const store::SharedAnswer& answer) {
+  void do_without(const store::StoreResponse& answer) {
     answer_.degraded = true;
-    answer_.mistaken = answer.kind == store::SharedAnswer::Kind::misconfigured;
+    answer_.mistaken = answer.kind == store::StoreResponse::Kind::misconfigured;
     answer_.trouble = answer.error;
     if (!question_.may_be_local) return;
     std::vector<core::Limit> shares;
     shares.reserve(question_.limits.size());
     std::vector<GivenLimit> limits(question_.limits.begin(), question_.limits.end());
     for (GivenLimit& limit : limits) {
-      limit.limit = &shares.emplace_back(core::share_of(*limit.limit, fleet_.nodes()));
+      limit.limit = &shares.emplace_back(core::divide_among(*limit.limit, fleet_.nodes()));
     }
     Items items;
     add_items(limits, table_.seed(), items);
@@ -167,9 +168,9 @@ class GivenCall final : public store::Asker {
   const std::function<Instant()> time_;
   const GivenQuestion question_;
   const GivenDone done_;
-  std::vector<store::SharedItem> items_;
-  std::vector<store::SharedReceipt> receipts_;
-  store::SharedQuestion asked_{};
+  std::vector<store::StoreItem> items_;
+  std::vector<store::StoreReceipt> receipts_;
+  store::StoreRequest asked_{};
   GivenAnswer answer_{};
 };
 

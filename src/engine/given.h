@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "engine/plan.h"
-#include "store/shared.h"
+#include "store/shared_store.h"
 
 namespace weir::engine {
 
 // One of the limits of a decision that come with the call: no policy knows it.
 struct GivenLimit {
   const core::Limit* limit = nullptr;  // a concurrency limit or an exact log it is not
-  // What its usage is known by: on the fleet this is the name of the key (see store/key_name.h).
+  // Identifies its usage. On the fleet: the name of the key (see store/key_name.h).
   std::string_view key{};
   std::uint64_t identity = 0;  // of the limit: in a full table newcomers share a state of it
   core::Ask ask{};             // of settle: the cost is what to correct by
@@ -25,7 +25,7 @@ struct GivenLimit {
 struct GivenReceipt {
   bool shared = false;  // it was the fleet that admitted it
   std::uint32_t resets = 0;
-  store::SharedReceipt receipt{};
+  store::StoreReceipt receipt{};
 };
 
 struct GivenQuestion {

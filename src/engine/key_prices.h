@@ -14,7 +14,7 @@ class KeyPrices final : public core::PriceHistory {
 
   std::size_t size() const override { return policy_.epochs->size(); }
   std::optional<core::PriceEpoch> epoch(std::size_t i) const override;
-  std::optional<core::Pace> pace_of(std::uint64_t stamp) const override {
+  std::optional<core::EmissionInterval> pace_of(std::uint64_t stamp) const override {
     return policy_.registry != nullptr ? policy_.registry->pace_of(stamp) : std::nullopt;
   }
 
@@ -24,8 +24,8 @@ class KeyPrices final : public core::PriceHistory {
   std::uint64_t identity_;  // of the limit
 };
 
-// The prices of a node's share of a limit (core/share.h): each permit takes as many times as long
-// as there are nodes. Borrows the prices of the whole limit.
+// The prices of a node's share of a limit (core/node_share.h): each permit takes as many times as
+// long as there are nodes. Borrows the prices of the whole limit.
 class SharePrices final : public core::PriceHistory {
  public:
   SharePrices(const core::PriceHistory& whole, Permits nodes) : whole_(whole), nodes_(nodes) {}

@@ -17,10 +17,11 @@ namespace weir::engine {
 class KnownPrices {
  public:
   // Adds keys that have `limits` whenever no order changes them.
-  void add(std::string_view policy, const policy::ForAll& orders,
+  void add(std::string_view policy, const policy::GlobalOrders& orders,
            const std::vector<policy::Limit>& limits);
   // Adds keys without an override: their limits depend on the hour.
-  void add(std::string_view policy, const policy::ForAll& orders, const policy::Policy& written);
+  void add(std::string_view policy, const policy::GlobalOrders& orders,
+           const policy::Policy& written);
 
   // The factor by which a permit may take longer than now, rounded up. At least 1.
   std::int64_t highest_rise(std::uint64_t identity, const core::Bucket& now) const;

@@ -36,7 +36,7 @@ store::Item item_for(const CompiledPolicy& policy, const Rule& rule, const polic
   const auto kind = key.of_parts ? store::KeyKind::parts : store::KeyKind::whole;
   return {.limit = &rule.limit,
           .key = store::fingerprint(seed, rule.identity, kind, key.bytes, rule.has_record),
-          .sharing = rule.overflow_key,
+          .overflow_key = rule.overflow_key,
           .ask = {.cost = cost_of(rule, request, operation),
                   .max_wait = request.max_wait.value_or(rule.default_max_wait)},
           .shadow = rule.shadow,
@@ -57,7 +57,7 @@ Planned plan(const Rules& rules, const Request& request, Operation operation, st
   }
   if (request.parts.too_many()) {
     planned.fault = Fault::parts;
-    planned.error = fmt::format("a key has at most {} parts", Parts::kMost);
+    planned.error = fmt::format("a key has at most {} parts", Parts::kMax);
     return planned;
   }
   const policy::Subject subject{.key = request.key, .parts = request.parts.all()};

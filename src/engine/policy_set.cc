@@ -57,7 +57,7 @@ PolicySet& PolicySet::add(std::string name, std::span<const Limit> limits) {
   policy::PolicySet set = policies_->set;
   policy::Policy& policy = set[std::move(name)];
   policy = {};
-  for (const Limit& limit : limits) policy.limits.push_back({.rule = rule_of(limit)});
+  for (const Limit& limit : limits) policy.limits.push_back({.limit = core_limit_of(limit)});
   *this = policy_set_of(std::move(set));
   return *this;
 }
@@ -75,7 +75,7 @@ Result<Limit, Error> parse_limit(std::string_view text) {
   return limit_of(*std::move(limit));
 }
 
-std::string to_string(const Limit& limit) { return policy::to_text(rule_of(limit)); }
+std::string to_string(const Limit& limit) { return policy::to_text(core_limit_of(limit)); }
 
 }  // namespace v0
 

@@ -14,9 +14,9 @@ constexpr std::size_t kMaxEpochs = 1024;
 constexpr double kInfiniteRatio = 1e6;
 
 // The ratio of the time of one permit at `next` to that at `old`, rounded up.
-double price_ratio(const core::Pace& next, const core::Pace& old) {
+double price_ratio(const core::EmissionInterval& next, const core::EmissionInterval& old) {
   if (next.price == old.price && next.parts == old.parts) return 1;
-  const auto nanos = [](const core::Pace& pace) {
+  const auto nanos = [](const core::EmissionInterval& pace) {
     return static_cast<double>(pace.price) / static_cast<double>(pace.parts);
   };
   constexpr double up = 1 + 1e-9;
@@ -27,8 +27,8 @@ bool same_prices(const LimitPrices& a, const LimitPrices& b) {
   if (a.size() != b.size()) return false;
   return std::ranges::all_of(a, [&](const LimitPrice& price) {
     const LimitPrice* const other = find_price(b, price.identity);
-    return other != nullptr && price.still == other->still &&
-           price_ratio(price.pace, other->pace) == 1;
+    return other != nullptr && price.frozen == other->frozen &&
+           price_ratio(price.interval, other->interval) == 1;
   });
 }
 
@@ -62,7 +62,8 @@ class RiseRecorder {
     for (const LimitPrice& price : next) {
       const LimitPrice* const before = find_price(was, price.identity);
       if (before == nullptr) continue;
-      const double ratio = price.still ? kInfiniteRatio : price_ratio(price.pace, before->pace);
+      const double ratio =
+          price.frozen ? kInfiniteRatio : price_ratio(price.interval, before->interval);
       if (ratio <= 1) continue;
       slower_.add({.stamp = before->stamp, .since = now_, .until = until_, .ratio = ratio});
     }
@@ -79,7 +80,7 @@ class RiseRecorder {
 
 LimitPrice LimitPrice::of(std::uint64_t identity, const core::Bucket& bucket) {
   return {.identity = identity,
-          .pace = bucket.pace,
+          .interval = bucket.interval,
           .capacity = bucket.capacity,
           .stamp = bucket.stamp};
 }
@@ -103,7 +104,7 @@ DebtBound DebtBound::of(const PriceGroups& groups) {
   DebtBound debt_bound;
   groups.for_each([&](const policy::Pattern*, const LimitPrices& prices) {
     for (const LimitPrice& each : prices) {
-      const Int128 nanos = ceil_div(each.pace.price, each.pace.parts);
+      const Int128 nanos = ceil_div(each.interval.price, each.interval.parts);
       debt_bound.add({each.capacity, Nanos{to_int64(nanos)}});
     }
   });

@@ -17,10 +17,10 @@ namespace weir::engine {
 // The price of the buckets of one limit.
 struct LimitPrice {
   std::uint64_t identity = 0;  // of the limit
-  core::Pace pace{};
+  core::EmissionInterval interval{};
   Permits capacity = 0;
   std::uint64_t stamp = 0;  // stamp of the states that were written at this price
-  bool still = false;       // this node's share is 0: debts do not drain
+  bool frozen = false;      // this node's share is 0: debts do not drain
 
   static LimitPrice of(std::uint64_t identity, const core::Bucket& bucket);
 };
@@ -56,10 +56,11 @@ struct PolicyEpoch {
 // Oldest first; the last one is the current epoch. Never empty.
 using PolicyEpochs = std::vector<std::shared_ptr<const PolicyEpoch>>;
 
-// The epochs of `old` (null at the start) from which a debt may be left, and `next`.
+// Returns `next`, preceded by the epochs of `old` (null at the start) in which a debt may have
+// begun that has not drained yet.
 PolicyEpochs followed_by(const PolicyEpochs* old, PolicyEpoch next);
 
-// Adds the prices that the last epoch raised to `slower`.
+// Adds to `slower` the prices that rose with the last epoch.
 void note_rises(const PolicyEpochs& epochs, store::SlowerLimits& slower);
 
 }  // namespace weir::engine

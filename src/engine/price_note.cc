@@ -37,14 +37,14 @@ class NoteWriter {
 void put(NoteWriter& to, const LimitPrices& prices) {
   to.count(prices.size());
   for (const LimitPrice& price : prices) {
-    const auto bits = static_cast<UInt128>(price.pace.price);
+    const auto bits = static_cast<UInt128>(price.interval.price);
     to.put(price.identity);
     to.put(price.stamp);
     to.put(price.capacity);
-    to.put(price.pace.parts);
+    to.put(price.interval.parts);
     to.put(static_cast<std::uint64_t>(bits >> 64));
     to.put(static_cast<std::uint64_t>(bits));
-    to.put(static_cast<std::uint8_t>(price.still));
+    to.put(static_cast<std::uint8_t>(price.frozen));
   }
 }
 
@@ -177,13 +177,13 @@ LimitPrices get_prices(NoteReader& from) {
     price.identity = from.get<std::uint64_t>();
     price.stamp = from.get<std::uint64_t>();
     price.capacity = from.get<std::int64_t>();
-    price.pace.parts = from.get<std::int64_t>();
+    price.interval.parts = from.get<std::int64_t>();
     const auto high = static_cast<UInt128>(from.get<std::uint64_t>());
-    price.pace.price = static_cast<Int128>(high << 64 | from.get<std::uint64_t>());
-    price.still = from.get<std::uint8_t>() != 0;
+    price.interval.price = static_cast<Int128>(high << 64 | from.get<std::uint64_t>());
+    price.frozen = from.get<std::uint8_t>() != 0;
     const bool is_possible = price.capacity > 0 && price.capacity <= core::kMaxPermits &&
-                             price.pace.parts > 0 && price.pace.price > 0 &&
-                             price.pace.price < highest;
+                             price.interval.parts > 0 && price.interval.price > 0 &&
+                             price.interval.price < highest;
     if (!is_possible) from.fail();
   }
   return prices;
@@ -240,7 +240,7 @@ store::SlowerLimits get_rises(NoteReader& from) {
   store::SlowerLimits slower;
   const std::size_t count = from.count(4 * sizeof(std::uint64_t));
   for (std::size_t i = 0; i < count; ++i) {
-    store::SlowerLimits::Price rise;
+    store::SlowerLimits::PriceRise rise;
     rise.stamp = from.get<std::uint64_t>();
     rise.since = from.instant();
     rise.until = from.instant();

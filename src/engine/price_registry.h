@@ -10,8 +10,8 @@
 
 namespace weir::engine {
 
-// The exact prices behind the stamps of an engine's buckets, of all its recent rules. Calls that
-// still use replaced rules need them. Thread-safe.
+// Maps the stamps in bucket states to exact prices, for all buckets in an engine's recent rules.
+// Calls that still use replaced rules need them. Thread-safe.
 class PriceRegistry final : public core::PriceHistory {
  public:
   void add(const core::Bucket& bucket);
@@ -19,11 +19,11 @@ class PriceRegistry final : public core::PriceHistory {
   // The registry has no epochs.
   std::size_t size() const override { return 0; }
   std::optional<core::PriceEpoch> epoch(std::size_t) const override { return std::nullopt; }
-  std::optional<core::Pace> pace_of(std::uint64_t stamp) const override;
+  std::optional<core::EmissionInterval> pace_of(std::uint64_t stamp) const override;
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, core::Pace> paces_;
+  std::unordered_map<std::uint64_t, core::EmissionInterval> paces_;
   std::deque<std::uint64_t> order_;  // oldest first
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "store/memory/table.h"
-#include "store/shared.h"
+#include "store/shared_store.h"
 #include "weir/engine.h"
 
 namespace weir {
@@ -20,7 +20,7 @@ struct Receipt::Impl {
     bool from_lease = false;   // taken from a lease
     std::uint64_t mark = 0;    // of that lease
     std::uint32_t resets = 0;  // number of resets of the key on this node at the take
-    store::SharedReceipt receipt{};
+    store::StoreReceipt receipt{};
   };
   std::vector<ReceiptEntry> entries;
   std::string name;  // unique; set when permits are first given back to the fleet

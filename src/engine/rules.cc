@@ -9,8 +9,8 @@
 #include "engine/known_prices.h"
 #include "policy/identity.h"
 #include "policy/key.h"
-#include "store/fit.h"
 #include "store/key_name.h"
+#include "store/why_not_shareable.h"
 
 namespace weir::engine {
 
@@ -46,19 +46,19 @@ struct PreviousRules {
 };
 
 Rule compile(const policy::Limit& limit, std::uint64_t identity, const CompileTarget& target) {
-  Rule rule{.limit = limit.rule,
+  Rule rule{.limit = limit.limit,
             .by = limit.by,
             .cost = limit.cost,
             .shadow = limit.shadow,
             .identity = identity};
-  rule.has_record = std::holds_alternative<core::ExactLog>(limit.rule) ||
-                    std::holds_alternative<core::Concurrency>(limit.rule);
-  rule.default_max_wait = core::is_queue(limit.rule) ? kForever : Nanos{0};
+  rule.has_record = std::holds_alternative<core::SlidingLog>(limit.limit) ||
+                    std::holds_alternative<core::Concurrency>(limit.limit);
+  rule.default_max_wait = core::is_queue(limit.limit) ? kForever : Nanos{0};
   rule.overflow_key =
-      store::fingerprint(target.seed, identity, store::KeyKind::sharing, {}, rule.has_record);
+      store::fingerprint(target.seed, identity, store::KeyKind::overflow, {}, rule.has_record);
   rule.on_fleet = policy::is_shared(limit, target.sharing_mode);
-  rule.leased =
-      rule.on_fleet && limit.scope == policy::Scope::leased && !store::unfit_for_loans(limit.rule);
+  rule.leased = rule.on_fleet && limit.scope == policy::Scope::leased &&
+                !store::why_not_leasable(limit.limit);
   return rule;
 }
 
@@ -105,7 +105,7 @@ LimitOrigin origin_of(const policy::Override& own) {
 // The origin of the limits of keys without an override.
 LimitOrigin defaults_origin(const policy::Policy& written, Instant now) {
   if (written.schedule.empty()) return {};
-  const auto shift = policy::held_at(written.schedule, now).shift;
+  const auto shift = policy::active_shift_at(written.schedule, now).shift;
   if (!shift) return {};
   return {.kind = LimitOrigin::Kind::schedule,
           .text = policy::to_text(written.schedule[*shift].hours)};
@@ -117,7 +117,7 @@ Instant rest_of(const core::Limit& limit, Permits used, Instant now) {
     using L = std::remove_cvref_t<decltype(l)>;
     if constexpr (core::kHasState<L>) {
       return core::rest_at(l, core::debit(l, {}, now, used), now);
-    } else if constexpr (std::is_same_v<L, core::ExactLog>) {
+    } else if constexpr (std::is_same_v<L, core::SlidingLog>) {
       return later(in_range(now), l.period);
     } else {
       return {};  // a hold time is fixed when the holder enters
@@ -137,7 +137,7 @@ LimitPrices prices_of(const RuleGroup& group) {
     const auto* bucket = std::get_if<core::Bucket>(&rule.limit);
     if (bucket == nullptr) continue;
     prices.push_back(LimitPrice::of(rule.identity, *bucket));
-    prices.back().still = rule.is_closed();
+    prices.back().frozen = rule.is_closed();
   }
   return prices;
 }
@@ -242,9 +242,9 @@ class Compiler {
     made.name = intern(strings_, name);
     made.when_full = written.when_full;
     made.on_store_failure = written.on_store_failure;
-    made.head = store::key_head(name);
+    made.head = store::key_prefix(name);
     made.registry = target_.registry;
-    made.orders = policy::for_all(written.orders, now_);
+    made.orders = policy::global_orders(written.orders, now_);
     if (!written.overrides.empty())
       made.overrides = compile_overrides(made, written.overrides, previous);
     apply_time(made, written, previous);
@@ -257,7 +257,7 @@ class Compiler {
   CompiledPolicy recompile_policy(const policy::Policy& written, const CompiledPolicy& old) {
     const PreviousRules previous = PreviousRules::of(&old);
     CompiledPolicy made = old;
-    made.orders = policy::for_all(written.orders, now_);
+    made.orders = policy::global_orders(written.orders, now_);
     // Overrides may be very many: compile them again only when they can have changed. A boost
     // changes the prices of its keys, and they must not be taken for keys that were never boosted.
     const bool had_boosts = old.boosts != nullptr || has_boosts(written);
@@ -322,13 +322,13 @@ class Compiler {
     const Instant before = rest_of(old, used, now_);
     const Instant after = rest_of(next, used, now_);
     if (after <= before || !noted_.emplace(next.index(), before, after).second) return;
-    slower_.add(store::SlowerLimits::Other{.limit = next, .since = now_, .until = before});
+    slower_.add(store::SlowerLimits::LimitChange{.limit = next, .since = now_, .until = before});
   }
 
   // Sets everything that depends on the time.
   void apply_time(CompiledPolicy& made, const policy::Policy& written,
                   const PreviousRules& previous) {
-    const std::vector<policy::Limit>& defaults = policy::usual_limits(written, now_);
+    const std::vector<policy::Limit>& defaults = policy::default_limits(written, now_);
     KnownPrices known;
     if (!written.schedule.empty() || !made.orders.changes.empty()) {
       known.add(made.name, made.orders, written);
@@ -349,12 +349,12 @@ class Compiler {
       const std::uint64_t identity = store::hash_of(identities[i]).low;
       Rule rule = compile(limits[i], identity, target_);
       if (rule.on_fleet) {
-        rule.tail = store::key_tail(readable[i]);
+        rule.tail = store::key_suffix(readable[i]);
       } else {
         const auto found = previous.limits.find(identity);
         const Rule* was = found != previous.limits.end() ? found->second : nullptr;
         if (policy::is_split(limits[i], target_.sharing_mode)) {
-          rule.split = std::make_shared<SplitState>(split_of(limits[i].rule, was));
+          rule.split = std::make_shared<SplitState>(split_of(limits[i].limit, was));
           rule.limit = limit_of(*rule.split, was, now_);
         }
         if (was != nullptr) rule.limit = inheriting_start(rule.limit, was->limit, now_);
@@ -424,16 +424,16 @@ class Compiler {
                                                   const policy::Policy& written,
                                                   const PreviousRules& previous) {
     const policy::PatternIndex none;
-    const auto boosted =
-        policy::boosted(written.orders, written.overrides,
-                        policy.overrides != nullptr ? policy.overrides->index : none, now_);
+    const auto boosted = policy::boosted_patterns(
+        written.orders, written.overrides,
+        policy.overrides != nullptr ? policy.overrides->index : none, now_);
     if (boosted.empty()) return nullptr;
     std::vector<policy::Override> overrides;
     std::vector<KnownPrices> known(boosted.size());  // prices after the boosts have ended
     for (std::size_t i = 0; i < boosted.size(); ++i) {
-      const policy::Boosted& each = boosted[i];
+      const policy::BoostedPattern& each = boosted[i];
       const std::vector<policy::Limit>& limits =
-          each.own ? written.overrides[*each.own].limits : policy::usual_limits(written, now_);
+          each.own ? written.overrides[*each.own].limits : policy::default_limits(written, now_);
       overrides.push_back({each.pattern, policy::under(each.by.change, limits)});
       if (each.own) {
         known[i].add(policy.name, policy.orders, limits);
@@ -540,7 +540,7 @@ void RuleGroup::add(Rule rule, std::string_view name) {
 const RuleGroup& RuleGroup::applicable_to(const policy::Subject& subject) const {
   std::uint32_t omitted = 0;
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (policy::misses(subject, rules[i].by)) omitted |= std::uint32_t{1} << i;
+    if (policy::lacks_part(subject, rules[i].by)) omitted |= std::uint32_t{1} << i;
   }
   return omitted == 0 ? *this : subsets.without(*this, omitted);
 }
@@ -568,7 +568,7 @@ const RuleGroup& RuleSubsets::without(const RuleGroup& all, std::uint32_t omitte
 }
 
 policy::Ends unscheduled_changes(const policy::PolicySet& policies, const Rules& rules) {
-  policy::Ends ends = policy::ends_of(policies);
+  policy::Ends ends = policy::end_times_of(policies);
   ends.insert(ends.end(), rules.growth_times.begin(), rules.growth_times.end());
   return ends;
 }

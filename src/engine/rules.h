@@ -97,8 +97,8 @@ struct CompiledPolicy : LimitGroups {
   std::string_view name;  // lives as long as the engine
   WhenFull when_full = WhenFull::share;
   policy::OnStoreFailure on_store_failure = policy::OnStoreFailure::local;
-  std::string head{};       // prefix of the names of its keys in the fleet's store
-  policy::ForAll orders{};  // orders for all keys, applied to the rules below
+  std::string head{};             // prefix of the names of its keys in the fleet's store
+  policy::GlobalOrders orders{};  // orders for all keys, applied to the rules below
   std::shared_ptr<const Blocks> blocks{};
   bool has_split = false;  // true if a rule of any key is split
   std::shared_ptr<const PolicyEpochs> epochs{};

@@ -30,7 +30,7 @@ void grow(SplitShare& share, const core::Limit& limit, Permits granted, bool fou
     share.part = granted;
     share.starts_empty = !founding;
   } else {
-    share.grows_at = core::forgotten_at(limit, now);
+    share.grows_at = core::usage_expires_at(limit, now);
   }
 }
 
@@ -38,15 +38,16 @@ void grow(SplitShare& share, const core::Limit& limit, Permits granted, bool fou
 
 bool gives_parts(const FleetPosition& fleet_position) {
   return fleet_position.has_joined() && !fleet_position.places.empty() &&
-         std::ranges::all_of(fleet_position.places,
-                             [](const Membership::Place& place) { return place.rank.has_value(); });
+         std::ranges::all_of(fleet_position.places, [](const Membership::NodeRank& place) {
+           return place.rank.has_value();
+         });
 }
 
 Permits granted(const FleetPosition& fleet_position, Permits count) {
   if (!fleet_position.has_joined()) return count;
   if (fleet_position.places.empty()) return 0;
   Permits smallest = count;
-  for (const Membership::Place& place : fleet_position.places) {
+  for (const Membership::NodeRank& place : fleet_position.places) {
     const Permits own = place.rank ? core::portion(count, place.nodes, *place.rank) : 0;
     smallest = std::min(smallest, own);
   }

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/share.h"
+#include "core/node_share.h"
 #include "weir/fleet.h"
 
 // Split limits: every node of a fleet enforces its part without a question to the others.
@@ -13,7 +13,7 @@ namespace weir::engine {
 // The position of this node in its fleet after the last membership step that it applied.
 struct FleetPosition {
   std::uint64_t version = 0;  // of the membership; 0: never a member
-  std::vector<Membership::Place> places{};
+  std::vector<Membership::NodeRank> places{};
   bool founding = false;
 
   bool has_joined() const { return version > 0; }

@@ -13,33 +13,33 @@ Throttle Throttle::of(const core::Limit& limit, Permits permits, std::optional<N
     throttle.error = "a concurrent limit is entered and left: give it to a policy";
     return throttle;
   }
-  const std::vector<policy::Limit> alone{{.rule = limit}};
+  const std::vector<policy::Limit> alone{{.limit = limit}};
   const Nanos patience = core::is_queue(limit) ? kForever : Nanos{0};
   throttle.ask = {.cost = permits, .max_wait = max_wait.value_or(patience)};
   throttle.identity = store::hash_of("throttle" + policy::identities_of("", alone).front()).low;
-  throttle.tail = store::key_tail(policy::readable_identities_of(alone).front());
+  throttle.tail = store::key_suffix(policy::readable_identities_of(alone).front());
   return throttle;
 }
 
-Throttle Throttle::of(const core::Cell& limit, Permits permits) {
+Throttle Throttle::of(const core::RedisCell& limit, Permits permits) {
   static const std::uint64_t identity = store::hash_of("cl.throttle").low;
   return {.limit = limit,
           .ask = {.cost = permits},
           .identity = identity,
-          .tail = store::key_tail("cell")};
+          .tail = store::key_suffix("cell")};
 }
 
 Result<store::Item, Error> Throttle::item(std::uint64_t seed, std::string_view key) const {
   thread_local std::string unused;
   const auto checked = policy::key_of({.key = key, .parts = {}}, {}, unused);
   if (!checked) return checked.error();
-  const bool has_record = std::holds_alternative<core::ExactLog>(limit);
+  const bool has_record = std::holds_alternative<core::SlidingLog>(limit);
   const auto print = [&](store::KeyKind kind, std::string_view bytes) {
     return store::fingerprint(seed, identity, kind, bytes, has_record);
   };
   return store::Item{.limit = &limit,
                      .key = print(store::KeyKind::whole, checked->bytes),
-                     .sharing = print(store::KeyKind::sharing, {}),
+                     .overflow_key = print(store::KeyKind::overflow, {}),
                      .ask = ask};
 }
 

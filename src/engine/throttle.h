@@ -19,7 +19,7 @@ struct Throttle {
 
   static Throttle of(const core::Limit& limit, Permits permits, std::optional<Nanos> max_wait);
   // For redis-cell's command: keys of their own, whatever the parameters.
-  static Throttle of(const core::Cell& limit, Permits permits);
+  static Throttle of(const core::RedisCell& limit, Permits permits);
 
   // Its item in a table with that seed, or why there is none. Borrows the limit.
   Result<store::Item, Error> item(std::uint64_t seed, std::string_view key) const;

@@ -6,15 +6,17 @@ namespace weir::envoy {
 
 namespace {
 
-std::string pair_of(const Entry& entry) { return fmt::format("{}={}", entry.key, entry.value); }
+std::string pair_of(const DescriptorEntry& entry) {
+  return fmt::format("{}={}", entry.key, entry.value);
+}
 
-std::string why(const Walk& walk, const Descriptor& descriptor) {
+std::string why(const WalkResult& walk, const RateLimitDescriptor& descriptor) {
   const auto& entries = descriptor.entries;
   switch (walk.end) {
-    case End::limit:
+    case WalkEnd::limit:
       return walk.node->rule->unlimited ? "the rule says that it is unlimited"
                                         : "the last entry leads to a rule";
-    case End::no_rule:
+    case WalkEnd::no_rule:
       if (!walk.node->children.empty()) {
         return fmt::format(
             "{} has no limit of its own: the descriptor ends before the configuration does",
@@ -22,12 +24,12 @@ std::string why(const Walk& walk, const Descriptor& descriptor) {
       }
       return fmt::format("{} has neither a limit nor descriptors below it: the call is not limited",
                          pair_of(entries[walk.steps - 1]));
-    case End::too_long:
+    case WalkEnd::too_long:
       return fmt::format(
           "there are no descriptors below {}, but the call continues (entries left: {}): a limit "
           "applies only to descriptors that end at it",
           pair_of(entries[walk.steps - 1]), entries.size() - walk.steps);
-    case End::not_found:
+    case WalkEnd::not_found:
       break;
   }
   if (entries.empty()) return "the descriptor has no entries";
@@ -54,22 +56,22 @@ std::string_view to_text(MatchKind match) {
   return "none";
 }
 
-std::string_view to_text(End end) {
+std::string_view to_text(WalkEnd end) {
   switch (end) {
-    case End::limit:
+    case WalkEnd::limit:
       return "limit";
-    case End::no_rule:
+    case WalkEnd::no_rule:
       return "no_rule";
-    case End::too_long:
+    case WalkEnd::too_long:
       return "too_long";
-    case End::not_found:
+    case WalkEnd::not_found:
       break;
   }
   return "not_found";
 }
 
 ExplainedDescriptor explain_walk(std::string_view name, const Domain* domain,
-                                 const Descriptor& descriptor) {
+                                 const RateLimitDescriptor& descriptor) {
   ExplainedDescriptor explained;
   if (domain == nullptr) {
     explained.has_domain = false;
@@ -78,14 +80,14 @@ ExplainedDescriptor explain_walk(std::string_view name, const Domain* domain,
   }
   if (descriptor.limit) {
     explained.comes_with_call = true;
-    explained.end = End::limit;
+    explained.end = WalkEnd::limit;
     explained.why = "the call brings its own limit: no rule is looked up";
     return explained;
   }
-  const Walk result = walk(*domain, descriptor.entries);
-  const Node* from = &domain->root;
+  const WalkResult result = walk(*domain, descriptor.entries);
+  const DescriptorNode* from = &domain->root;
   for (std::size_t i = 0; i < descriptor.entries.size(); ++i) {
-    const Entry& entry = descriptor.entries[i];
+    const DescriptorEntry& entry = descriptor.entries[i];
     ExplainedStep& explained_step = explained.steps.emplace_back(
         ExplainedStep{.key = std::string{entry.key}, .value = std::string{entry.value}});
     if (i >= result.steps) break;
@@ -96,7 +98,7 @@ ExplainedDescriptor explain_walk(std::string_view name, const Domain* domain,
     from = found.node;
   }
   explained.end = result.end;
-  explained.unlimited = result.end == End::limit && result.node->rule->unlimited;
+  explained.unlimited = result.end == WalkEnd::limit && result.node->rule->unlimited;
   explained.why = why(result, descriptor);
   return explained;
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "envoy/call.h"
+#include "envoy/messages.h"
 #include "envoy/walk.h"
 #include "weir/decision.h"
 
@@ -36,21 +36,21 @@ struct ExplainedDescriptor {
   bool has_domain = true;
   bool unlimited = false;
   bool comes_with_call = false;  // the descriptor has a limit of its own, and no rule was looked up
-  End end = End::not_found;
+  WalkEnd end = WalkEnd::not_found;
   std::string why{};  // a sentence for people
   std::optional<ExplainedLimit> limit{};
 };
 
-struct Explanation {
+struct RequestExplanation {
   std::string domain;
   std::vector<ExplainedDescriptor> descriptors;
 };
 
 // Explains the walk of a descriptor, without the state of its limit. A null domain: there is none.
 ExplainedDescriptor explain_walk(std::string_view name, const Domain* domain,
-                                 const Descriptor& descriptor);
+                                 const RateLimitDescriptor& descriptor);
 
 std::string_view to_text(MatchKind match);
-std::string_view to_text(End end);
+std::string_view to_text(WalkEnd end);
 
 }  // namespace weir::envoy

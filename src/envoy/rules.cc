@@ -68,16 +68,16 @@ std::string metric_name(std::string name) {
 
 // No policy has such keys: their = is escaped.
 std::string counter_head(std::string_view domain) {
-  std::string head = store::key_head({});
+  std::string head = store::key_prefix({});
   head.pop_back();
   head += '=';
-  store::append_whole(head, domain);
+  store::append_whole_key(head, domain);
   head += ':';
   return head;
 }
 
 std::string counter_tail(const core::Limit& limit) {
-  return store::key_tail(policy::readable_identities_of({{.rule = limit}}).front());
+  return store::key_suffix(policy::readable_identities_of({{.limit = limit}}).front());
 }
 
 }  // namespace weir::envoy

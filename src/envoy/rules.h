@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/limit.h"
-#include "envoy/call.h"
+#include "envoy/messages.h"
 
 // The rules of a configuration as trees of descriptors, one for each domain. Immutable: a reload
 // replaces them as a whole.
@@ -19,7 +19,7 @@
 namespace weir::envoy {
 
 // A `rate_limit` of a descriptor.
-struct Rule {
+struct DescriptorRule {
   bool unlimited = false;
   std::uint32_t requests_per_unit = 0;
   Unit unit = Unit::unknown;  // unknown: another period
@@ -31,7 +31,7 @@ struct Rule {
   bool shadow = false;
   bool quota = false;
 
-  std::string way{};         // domain and path in the tree
+  std::string path{};        // domain and path in the tree
   std::string counted_as{};  // the same as a name of metrics
   std::size_t number = 0;    // index among all rules
   bool detailed = false;     // metrics contain the values of the request
@@ -55,7 +55,7 @@ struct TextHash {
 };
 
 // A descriptor of the configuration: a node of the tree.
-struct Node {
+struct DescriptorNode {
   template <typename T>
   using StringMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
@@ -63,35 +63,36 @@ struct Node {
   struct Choices {
     struct Wildcard {
       WildcardPattern pattern;
-      const Node* node;
+      const DescriptorNode* node;
     };
-    StringMap<const Node*> values{};    // patterns as well: a request may contain the text of one
-    std::vector<Wildcard> wildcards{};  // in the order of the file
-    const Node* any = nullptr;          // the child with the key alone
+    StringMap<const DescriptorNode*>
+        values{};                         // patterns as well: a request may contain the text of one
+    std::vector<Wildcard> wildcards{};    // in the order of the file
+    const DescriptorNode* any = nullptr;  // the child with the key alone
   };
 
   std::string key{};
   std::string value{};  // or pattern; empty: any
-  const Node* parent = nullptr;
+  const DescriptorNode* parent = nullptr;
   bool is_wildcard = false;
   bool value_to_metric = false;
   bool shares_counter = false;  // all values that match its pattern have one counter
   // The same flags of this node or of an ancestor.
   bool metric_names_values = false;
   bool path_shares_counter = false;
-  std::optional<Rule> rule{};
+  std::optional<DescriptorRule> rule{};
   std::string place{};  // FILE:LINE:COLUMN
 
-  std::vector<std::unique_ptr<Node>> children{};  // in the order of the file
-  StringMap<Choices> next{};                      // the same children, by key
+  std::vector<std::unique_ptr<DescriptorNode>> children{};  // in the order of the file
+  StringMap<Choices> next{};                                // the same children, by key
 };
 
 struct Domain {
-  Node root{};
+  DescriptorNode root{};
   std::string head{};  // prefix of its counters' keys
 };
 
-struct Rules {
+struct RuleSet {
   std::map<std::string, Domain, std::less<>> domains{};
   std::size_t count = 0;  // number of rules
 };

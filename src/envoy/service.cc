@@ -3,8 +3,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "envoy/evaluation.h"
 #include "envoy/explain.h"
-#include "envoy/run.h"
 #include "policy/limit_text.h"
 
 namespace weir::envoy {
@@ -53,7 +53,7 @@ constexpr std::string_view kNotConfigured = "no rate limit configuration loaded"
 
 }  // namespace
 
-struct Service::Impl {
+struct RateLimitService::Impl {
   explicit Impl(Engine& the_engine) : engine(the_engine) {}
 
   const std::shared_ptr<const RulesSnapshot>& current() {
@@ -69,7 +69,7 @@ struct Service::Impl {
 
   void finish(RequestEvaluation& finished);
 
-  Failure count_error(Failure failure) {
+  ServiceError count_error(ServiceError failure) {
     ++service_errors;
     return failure;
   }
@@ -91,10 +91,10 @@ struct Service::Impl {
   std::atomic<std::uint64_t> failed_loads{0};
 };
 
-Service::Service(Engine& engine) : impl_(std::make_unique<Impl>(engine)) {}
-Service::~Service() = default;
+RateLimitService::RateLimitService(Engine& engine) : impl_(std::make_unique<Impl>(engine)) {}
+RateLimitService::~RateLimitService() = default;
 
-void Service::use(std::shared_ptr<const Rules> rules, const ServiceOptions& options) {
+void RateLimitService::use(std::shared_ptr<const RuleSet> rules, const ServiceOptions& options) {
   std::shared_ptr<RulesSnapshot> next;
   if (rules != nullptr) {
     next = std::make_shared<RulesSnapshot>();
@@ -108,11 +108,12 @@ void Service::use(std::shared_ptr<const Rules> rules, const ServiceOptions& opti
   ++impl_->version;
 }
 
-void Service::note_failed_load() { ++impl_->failed_loads; }
+void RateLimitService::note_failed_reload() { ++impl_->failed_loads; }
 
-bool Service::is_configured() const { return impl_->current() != nullptr; }
+bool RateLimitService::is_configured() const { return impl_->current() != nullptr; }
 
-void Service::should_rate_limit(const Call& call, Link& link, ResponseCallback done) {
+void RateLimitService::should_rate_limit(const RateLimitRequest& call, Link& link,
+                                         ResponseCallback done) {
   const auto& snapshot = impl_->current();
   if (snapshot == nullptr) return done(impl_->count_error({std::string{kNotConfigured}}));
   std::unique_ptr<RequestEvaluation> evaluation = reuse_or_new();
@@ -131,7 +132,7 @@ void Service::should_rate_limit(const Call& call, Link& link, ResponseCallback d
 }
 
 // Calls back, and keeps the evaluation for reuse.
-void Service::Impl::finish(RequestEvaluation& finished) {
+void RateLimitService::Impl::finish(RequestEvaluation& finished) {
   std::unique_ptr<RequestEvaluation> evaluation(&finished);
   auto answer = evaluation->answer();
   if (evaluation->is_degraded()) ++(answer ? degraded : store_errors);
@@ -146,12 +147,12 @@ namespace {
 // An explanation whose limits are being peeked.
 struct PendingExplanation {
   RequestEvaluation evaluation{};
-  Explanation explanation{};
-  std::function<void(Result<Explanation, Failure>)> done;
+  RequestExplanation explanation{};
+  std::function<void(Result<RequestExplanation, ServiceError>)> done;
 
   void finish() {
     if (!evaluation.failure_text().empty()) {
-      return done(Failure{"the store could not be asked: " + evaluation.failure_text(), true});
+      return done(ServiceError{"the store could not be asked: " + evaluation.failure_text(), true});
     }
     for (std::size_t i = 0; i < explanation.descriptors.size(); ++i) {
       auto& limit = explanation.descriptors[i].limit;
@@ -163,7 +164,7 @@ struct PendingExplanation {
 
 ExplainedLimit limit_of(const RequestEvaluation& evaluation, const DescriptorState& state,
                         const ServiceOptions& options) {
-  const Rule& rule = *state.rule;
+  const DescriptorRule& rule = *state.rule;
   return {.text = policy::to_text(rule.limit),
           .name = rule.name,
           .counted_as = state.statistics != nullptr ? rule.counted_as : state.counted_as,
@@ -175,10 +176,10 @@ ExplainedLimit limit_of(const RequestEvaluation& evaluation, const DescriptorSta
 
 }  // namespace
 
-void Service::explain(const Call& call, Link& link,
-                      std::function<void(Result<Explanation, Failure>)> done) {
+void RateLimitService::explain(const RateLimitRequest& call, Link& link,
+                               std::function<void(Result<RequestExplanation, ServiceError>)> done) {
   const auto& snapshot = impl_->current();
-  if (snapshot == nullptr) return done(Failure{std::string{kNotConfigured}});
+  if (snapshot == nullptr) return done(ServiceError{std::string{kNotConfigured}});
   auto pending = std::make_unique<PendingExplanation>();
   pending->evaluation.begin(impl_->context(), snapshot);
   if (auto failure = pending->evaluation.prepare(call)) return done(*std::move(failure));
@@ -187,7 +188,7 @@ void Service::explain(const Call& call, Link& link,
   const auto domain = snapshot->rules->domains.find(call.domain);
   const bool has_domain = domain != snapshot->rules->domains.end();
   for (std::size_t i = 0; i < call.descriptors.size(); ++i) {
-    const Descriptor& descriptor = call.descriptors[i];
+    const RateLimitDescriptor& descriptor = call.descriptors[i];
     ExplainedDescriptor& each = pending->explanation.descriptors.emplace_back(
         explain_walk(call.domain, has_domain ? &domain->second : nullptr, descriptor));
     const DescriptorState& state = pending->evaluation.states()[i];
@@ -205,7 +206,7 @@ void Service::explain(const Call& call, Link& link,
       &started);
 }
 
-Counts Service::counts() const {
+ServiceCounters RateLimitService::counts() const {
   return {.rules = impl_->statistics.counts(),
           .domain_not_found = impl_->domain_not_found.load(),
           .shadow = impl_->shadow.load(),

@@ -7,17 +7,17 @@
 #include <string_view>
 #include <vector>
 
-#include "base/rate_headers.h"
-#include "envoy/call.h"
+#include "envoy/messages.h"
 #include "policy/policy_file.h"
 #include "weir/engine.h"
 #include "weir/fleet.h"
 #include "weir/result.h"
+#include "wire/rate_headers.h"
 
 namespace weir::envoy {
 
-struct Rules;        // envoy/rules.h
-struct Explanation;  // envoy/explain.h
+struct RuleSet;             // envoy/rules.h
+struct RequestExplanation;  // envoy/explain.h
 
 // The counters of one rule, in hits and not in requests, as in envoyproxy/ratelimit.
 struct RuleCounts {
@@ -29,7 +29,7 @@ struct RuleCounts {
   std::uint64_t shadow = 0;  // would have been over
 };
 
-struct Counts {
+struct ServiceCounters {
   std::vector<RuleCounts> rules;  // bounded by the configuration
   std::uint64_t domain_not_found = 0;
   std::uint64_t shadow = 0;          // requests that passed only because of shadow_mode
@@ -44,7 +44,7 @@ struct Counts {
 struct ServiceOptions {
   bool as_envoyproxy = false;     // compat: each descriptor is charged on its own
   bool response_headers = false;  // adds RateLimit-Limit, -Remaining and -Reset
-  HeaderNames header_names{};
+  wire::HeaderNames header_names{};
   bool dynamic_metadata = false;  // the request, and the metadata of the rules that admitted it
   bool shadow_mode = false;       // no request is refused; statuses tell what would be
   bool quota_mode = false;        // all rules are quotas
@@ -55,33 +55,33 @@ struct ServiceOptions {
 
 // Envoy's rate limit service, for every listener and encoding. One for all threads. Its rules are
 // replaced as a whole. Thread-safe.
-class Service {
+class RateLimitService {
  public:
-  using ResponseCallback = std::function<void(Result<Answer, Failure>)>;
+  using ResponseCallback = std::function<void(Result<RateLimitResponse, ServiceError>)>;
 
   // The engine must outlive the service.
-  explicit Service(Engine& engine);
-  ~Service();
-  Service(const Service&) = delete;
-  Service& operator=(const Service&) = delete;
+  explicit RateLimitService(Engine& engine);
+  ~RateLimitService();
+  RateLimitService(const RateLimitService&) = delete;
+  RateLimitService& operator=(const RateLimitService&) = delete;
 
   // Replaces rules and options. Null rules: nothing is configured, and every request is an error.
-  void use(std::shared_ptr<const Rules> rules, const ServiceOptions& options = {});
+  void use(std::shared_ptr<const RuleSet> rules, const ServiceOptions& options = {});
   // Increments the counter of failed reloads.
-  void note_failed_load();
+  void note_failed_reload();
   // True if there are rules. The health of "ratelimit" follows it.
   bool is_configured() const;
 
   // Decides. Calls `done` exactly once: before it returns if the limits count on this node, else
   // later on the thread that runs the link. The request may go out of scope at once.
-  void should_rate_limit(const Call& call, Link& link, ResponseCallback done);
+  void should_rate_limit(const RateLimitRequest& call, Link& link, ResponseCallback done);
 
   // Explains the walk of each descriptor through the rules, and the state of its limit. Takes
   // nothing.
-  void explain(const Call& call, Link& link,
-               std::function<void(Result<Explanation, Failure>)> done);
+  void explain(const RateLimitRequest& call, Link& link,
+               std::function<void(Result<RequestExplanation, ServiceError>)> done);
 
-  Counts counts() const;
+  ServiceCounters counts() const;
 
  private:
   struct Impl;

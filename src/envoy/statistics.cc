@@ -19,7 +19,7 @@ std::uint64_t above(std::uint64_t threshold, std::uint64_t from, std::uint64_t t
 }
 
 template <typename Use>
-void for_each_rule(const Node& node, const Use& use) {
+void for_each_rule(const DescriptorNode& node, const Use& use) {
   if (node.rule) use(*node.rule);
   for (const auto& child : node.children) for_each_rule(*child, use);
 }
@@ -53,12 +53,12 @@ RuleCounts RuleStatistics::counts(std::string key) const {
           .shadow = shadow.load(relaxed)};
 }
 
-Statistics::ByRuleNumber Statistics::use(const Rules& rules) {
+Statistics::ByRuleNumber Statistics::use(const RuleSet& rules) {
   const std::lock_guard lock(mutex_);
   decltype(by_name_) next;
   ByRuleNumber numbered(rules.count);
   for (const auto& [name, domain] : rules.domains) {
-    for_each_rule(domain.root, [&](const Rule& rule) {
+    for_each_rule(domain.root, [&](const DescriptorRule& rule) {
       auto& statistics = next[rule.counted_as];
       if (statistics == nullptr) {
         const auto before = by_name_.find(rule.counted_as);

@@ -40,7 +40,7 @@ class Statistics {
   using ByRuleNumber = std::vector<std::shared_ptr<RuleStatistics>>;  // by the rule's number
 
   // Replaces the rules. A rule with a known name keeps its counters.
-  ByRuleNumber use(const Rules& rules);
+  ByRuleNumber use(const RuleSet& rules);
 
   // The counters for names that only requests have: values of detailed metrics, and limits of
   // requests. The number and the length of names are bounded; all other names share kOthers.

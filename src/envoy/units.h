@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "envoy/call.h"
+#include "envoy/messages.h"
 #include "weir/time.h"
 
 namespace weir::envoy {

@@ -11,13 +11,13 @@ namespace weir::envoy {
 namespace {
 
 // The value of an entry in the counter's key.
-std::string_view counted_value(const Node* node, const Entry& entry) {
+std::string_view counted_value(const DescriptorNode* node, const DescriptorEntry& entry) {
   return node != nullptr && node->shares_counter ? std::string_view(node->value) : entry.value;
 }
 
 // The nodes on the path to a node, by entry. All null for a limit of the request.
-const std::vector<const Node*>& path_to(const Node* node, std::size_t depth) {
-  thread_local std::vector<const Node*> path;
+const std::vector<const DescriptorNode*>& path_to(const DescriptorNode* node, std::size_t depth) {
+  thread_local std::vector<const DescriptorNode*> path;
   path.assign(depth, nullptr);
   for (std::size_t i = depth; node != nullptr && i > 0; node = node->parent) path[--i] = node;
   return path;
@@ -47,24 +47,24 @@ void append_step(std::string& text, std::string_view key, std::string_view value
 
 }  // namespace
 
-StepMatch step(const Node& from, const Entry& entry) noexcept {
+StepMatch step(const DescriptorNode& from, const DescriptorEntry& entry) noexcept {
   const auto choices = from.next.find(entry.key);
   if (choices == from.next.end()) return {};
-  const Node::Choices& some = choices->second;
+  const DescriptorNode::Choices& some = choices->second;
   const auto value = some.values.find(entry.value);
   if (value != some.values.end()) return {value->second, MatchKind::value};
-  for (const Node::Choices::Wildcard& wildcard : some.wildcards) {
+  for (const DescriptorNode::Choices::Wildcard& wildcard : some.wildcards) {
     if (wildcard.pattern.matches(entry.value)) return {wildcard.node, MatchKind::wildcard};
   }
   return some.any != nullptr ? StepMatch{some.any, MatchKind::key} : StepMatch{};
 }
 
-Walk walk(const Domain& domain, std::span<const Entry> entries) noexcept {
-  Walk walk;
-  const Node* from = &domain.root;
-  for (const Entry& entry : entries) {
+WalkResult walk(const Domain& domain, std::span<const DescriptorEntry> entries) noexcept {
+  WalkResult walk;
+  const DescriptorNode* from = &domain.root;
+  for (const DescriptorEntry& entry : entries) {
     if (from->children.empty() && walk.steps > 0) {
-      walk.end = End::too_long;
+      walk.end = WalkEnd::too_long;
       return walk;
     }
     const StepMatch found = step(*from, entry);
@@ -72,28 +72,30 @@ Walk walk(const Domain& domain, std::span<const Entry> entries) noexcept {
     from = walk.node = found.node;
     ++walk.steps;
   }
-  if (walk.node != nullptr) walk.end = walk.node->rule ? End::limit : End::no_rule;
+  if (walk.node != nullptr) walk.end = walk.node->rule ? WalkEnd::limit : WalkEnd::no_rule;
   return walk;
 }
 
-void append_counter(std::string& name, const Domain& domain, const Node* node,
-                    std::span<const Entry> entries, std::string_view tail) {
+void append_counter(std::string& name, const Domain& domain, const DescriptorNode* node,
+                    std::span<const DescriptorEntry> entries, std::string_view tail) {
   const std::size_t start = name.size();
   name += domain.head;
   const std::size_t from = name.size();
   if (node == nullptr || !node->path_shares_counter) {
-    for (const Entry& entry : entries) store::append_part(name, entry.key, entry.value);
+    for (const DescriptorEntry& entry : entries)
+      store::append_key_part(name, entry.key, entry.value);
   } else {
     const auto& path = path_to(node, entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      store::append_part(name, entries[i].key, counted_value(path[i], entries[i]));
+      store::append_key_part(name, entries[i].key, counted_value(path[i], entries[i]));
     }
   }
-  if (name.size() - start > kLongestName) replace_by_hash(name, from);
+  if (name.size() - start > kMaxCounterName) replace_by_hash(name, from);
   name += tail;
 }
 
-std::string counted_as(std::string_view domain, const Node& node, std::span<const Entry> entries) {
+std::string counted_as(std::string_view domain, const DescriptorNode& node,
+                       std::span<const DescriptorEntry> entries) {
   const auto& path = path_to(&node, entries.size());
   std::string text{domain};
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -108,9 +110,9 @@ std::string counted_as(std::string_view domain, const Node& node, std::span<cons
   return metric_name(std::move(text));
 }
 
-std::string counted_as(std::string_view domain, std::span<const Entry> entries) {
+std::string counted_as(std::string_view domain, std::span<const DescriptorEntry> entries) {
   std::string text{domain};
-  for (const Entry& entry : entries) append_step(text, entry.key, entry.value);
+  for (const DescriptorEntry& entry : entries) append_step(text, entry.key, entry.value);
   return metric_name(std::move(text));
 }
 

@@ -11,42 +11,44 @@ namespace weir::envoy {
 enum class MatchKind : std::uint8_t { value, wildcard, key, none };
 
 // The reason why a walk ended.
-enum class End : std::uint8_t {
+enum class WalkEnd : std::uint8_t {
   limit,      // at a rule
   no_rule,    // all entries matched, and there is no limit: not limited
   not_found,  // an entry has no match
   too_long,   // the configuration ends before the descriptor
 };
 
-struct Walk {
-  End end = End::not_found;
-  const Node* node = nullptr;  // last matching node; null: not even the first entry matched
-  std::size_t steps = 0;       // matching entries
+struct WalkResult {
+  WalkEnd end = WalkEnd::not_found;
+  const DescriptorNode* node =
+      nullptr;            // last matching node; null: not even the first entry matched
+  std::size_t steps = 0;  // matching entries
 };
 
 // Walks down the tree without backtracking: for each entry its value, else the first wildcard in
 // the order of the file, else the key alone. A value without a limit hides the limit of its key.
 // Allocates nothing.
-Walk walk(const Domain& domain, std::span<const Entry> entries) noexcept;
+WalkResult walk(const Domain& domain, std::span<const DescriptorEntry> entries) noexcept;
 
 // The same for one entry.
 struct StepMatch {
-  const Node* node = nullptr;
+  const DescriptorNode* node = nullptr;
   MatchKind match = MatchKind::none;
 };
-StepMatch step(const Node& from, const Entry& entry) noexcept;
+StepMatch step(const DescriptorNode& from, const DescriptorEntry& entry) noexcept;
 
 // Appends the counter's key for a descriptor that reached `node` by `entries`. Domain, entries and
 // kind of limit make it unique. Keys of more than kMaxCounterName bytes are replaced by a SHA-256
 // hash, so that clients cannot make them collide.
-inline constexpr std::size_t kLongestName = 4096;
-void append_counter(std::string& name, const Domain& domain, const Node* node,
-                    std::span<const Entry> entries, std::string_view tail);
+inline constexpr std::size_t kMaxCounterName = 4096;
+void append_counter(std::string& name, const Domain& domain, const DescriptorNode* node,
+                    std::span<const DescriptorEntry> entries, std::string_view tail);
 
 // The name of the descriptor's metrics: the rule's name, with values of the request if the rule
 // asks for them.
-std::string counted_as(std::string_view domain, const Node& node, std::span<const Entry> entries);
+std::string counted_as(std::string_view domain, const DescriptorNode& node,
+                       std::span<const DescriptorEntry> entries);
 // The same for a limit of the request.
-std::string counted_as(std::string_view domain, std::span<const Entry> entries);
+std::string counted_as(std::string_view domain, std::span<const DescriptorEntry> entries);
 
 }  // namespace weir::envoy

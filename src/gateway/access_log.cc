@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
-#include "net/descriptor.h"
+#include "net/file_descriptor.h"
 
 namespace weir::gateway {
 
@@ -135,7 +135,7 @@ class AccessLogFile::LogWriter {
 
   const std::string path_;
   // Used by the thread only.
-  net::Descriptor file_;
+  net::FileDescriptor file_;
   std::uint64_t inode_ = 0;
   std::string writing_;
 
@@ -151,7 +151,7 @@ class AccessLogFile::LogWriter {
 };
 
 bool AccessLogFile::LogWriter::open() {
-  net::Descriptor file(
+  net::FileDescriptor file(
       path_ == "stdout" ? dup(STDOUT_FILENO)
                         : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
   struct stat status {};
@@ -207,7 +207,7 @@ void AccessLogFile::LogWriter::run() {
       writing_ += lines_;
       lines_.swap(writing_);
     };
-    if (!writing_.empty()) with_memory(put_first);
+    if (!writing_.empty()) catch_bad_alloc(put_first);
     writing_.clear();
   } while (!ending_ || (all && !lines_.empty()));
   thread_ended_ = true;

@@ -94,7 +94,7 @@ UpstreamServer& Backend::choose(std::span<UpstreamServer* const> tried) {
     if (!better && its_rank == best_rank) {
       if (its_rank % 2 == 1) {
         better = server.ejected_until() < best->ejected_until();
-      } else if (service_.balance == Balance::least_connections) {
+      } else if (service_.balance == LoadBalancing::least_connections) {
         better = server.in_flight.load(std::memory_order_relaxed) <
                  best->in_flight.load(std::memory_order_relaxed);
       }
@@ -103,7 +103,7 @@ UpstreamServer& Backend::choose(std::span<UpstreamServer* const> tried) {
       best = &server;
       best_rank = its_rank;
     }
-    if (best_rank == 0 && service_.balance == Balance::round_robin) break;
+    if (best_rank == 0 && service_.balance == LoadBalancing::round_robin) break;
   }
   return *best;
 }

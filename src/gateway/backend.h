@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gateway/config.h"
-#include "gateway/counts.h"
-#include "net/listen.h"
+#include "gateway/gateway_metrics.h"
+#include "net/sockets.h"
 #include "net/tls_context.h"
 #include "weir/result.h"
 
@@ -26,8 +26,9 @@ class UpstreamServer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  UpstreamServer(Upstream upstream, const net::Address& address, const HealthCheckConfig& health,
-                 UpstreamMetrics& metrics, ServerStateCallback changed)
+  UpstreamServer(Upstream upstream, const net::SocketAddress& address,
+                 const HealthCheckConfig& health, UpstreamMetrics& metrics,
+                 ServerStateCallback changed)
       : upstream_(std::move(upstream)),
         address_(address),
         health_(health),
@@ -35,7 +36,7 @@ class UpstreamServer {
         changed_(std::move(changed)) {}
 
   const Upstream& upstream() const { return upstream_; }
-  const net::Address& address() const { return address_; }
+  const net::SocketAddress& address() const { return address_; }
   UpstreamMetrics& metrics() const { return *metrics_; }
 
   // False while it is ejected, or while its active checks fail.
@@ -58,7 +59,7 @@ class UpstreamServer {
   static constexpr int kMaxEjectionFactor = 8;  // multiples of the configured time
 
   const Upstream upstream_;
-  const net::Address address_;
+  const net::SocketAddress address_;
   const HealthCheckConfig health_;
   UpstreamMetrics* const metrics_;
   const ServerStateCallback changed_;

@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // Accepts 192.0.2.1, 192.0.2.1:4711, 2001:db8::1, [2001:db8::1] and [2001:db8::1]:4711.
-std::optional<Address> address_of_node(std::string_view text) {
+std::optional<IpAddress> address_of_node(std::string_view text) {
   if (text.starts_with('[')) {
     const std::size_t end = text.find(']');
     if (end == std::string_view::npos) return std::nullopt;
@@ -53,7 +53,7 @@ std::string_view without_quotes(std::string_view text) {
 }
 
 // Parses for= of a Forwarded element: for="[2001:db8::1]:4711";proto=https.
-std::optional<Address> address_of_element(std::string_view element) {
+std::optional<IpAddress> address_of_element(std::string_view element) {
   while (!element.empty()) {
     const std::string_view pair = element.substr(0, element.find(';'));
     element.remove_prefix(std::min(pair.size() + 1, element.size()));
@@ -68,27 +68,27 @@ std::optional<Address> address_of_element(std::string_view element) {
 // Follows the chain of proxies backwards while each is trusted.
 class ProxyChain {
  public:
-  ProxyChain(const Address& peer, const std::vector<AddressRange>& trusted)
+  ProxyChain(const IpAddress& peer, const std::vector<IpRange>& trusted)
       : client_(peer), trusted_(trusted) {}
 
   // `forwarded`: the address that the current proxy has seen. False if the chain ends here.
-  bool step(const std::optional<Address>& forwarded) {
+  bool step(const std::optional<IpAddress>& forwarded) {
     if (!forwarded || ++steps_ > kMaxProxies) return false;
     client_ = *forwarded;
     return has(trusted_, client_);
   }
-  const Address& client() const { return client_; }
+  const IpAddress& client() const { return client_; }
 
  private:
-  Address client_;
-  const std::vector<AddressRange>& trusted_;
+  IpAddress client_;
+  const std::vector<IpRange>& trusted_;
   int steps_ = 0;
 };
 
 // The client according to one header; nullopt if it is absent. Several lines are one list.
 template <typename ReadElement>
-std::optional<Address> client_by(const Address& peer, Fields fields, std::string_view name,
-                                 const std::vector<AddressRange>& trusted, ReadElement read) {
+std::optional<IpAddress> client_by(const IpAddress& peer, FieldSpan fields, std::string_view name,
+                                   const std::vector<IpRange>& trusted, ReadElement read) {
   ProxyChain chain(peer, trusted);
   bool found = false;
   for (std::size_t i = fields.size(); i-- > 0;) {
@@ -106,10 +106,10 @@ std::optional<Address> client_by(const Address& peer, Fields fields, std::string
 
 }  // namespace
 
-Address client_address(const Address& peer, Fields fields, const std::vector<AddressRange>& trusted,
-                       ClientFrom from) {
+IpAddress client_address(const IpAddress& peer, FieldSpan fields,
+                         const std::vector<IpRange>& trusted, ClientFrom from) {
   if (!has(trusted, peer)) return peer;
-  std::optional<Address> by_x, by_standard;
+  std::optional<IpAddress> by_x, by_standard;
   if (from != ClientFrom::forwarded) {
     by_x = client_by(peer, fields, "X-Forwarded-For", trusted, address_of_node);
   }

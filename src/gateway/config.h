@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/rate_headers.h"
-#include "gateway/address.h"
+#include "gateway/ip_address.h"
 #include "policy/config.h"
 #include "weir/time.h"
+#include "wire/rate_headers.h"
 
 // The `gateway:` section of a policy file as plain values, with the defaults of absent fields.
 // Settings of a route may also stand beside `routes:`; they are then the defaults of all routes.
@@ -20,7 +20,7 @@
 namespace weir::gateway {
 
 using policy::Endpoint;
-using policy::Tls;
+using policy::TlsFiles;
 
 // ---- Matching
 
@@ -48,7 +48,7 @@ struct Upstream {
   friend bool operator==(const Upstream&, const Upstream&) = default;
 };
 
-enum class Balance : std::uint8_t {
+enum class LoadBalancing : std::uint8_t {
   round_robin,        // in turn (the default)
   least_connections,  // the server with the fewest requests in progress
 };
@@ -91,7 +91,7 @@ struct HealthCheckConfig {
 // connections.
 struct ServiceConfig {
   std::vector<Upstream> servers{};
-  Balance balance = Balance::round_robin;
+  LoadBalancing balance = LoadBalancing::round_robin;
   UpstreamTimeouts timeouts{};
   // Further servers to try after a failure, 0 to 10. A failed connect is retried for any method; a
   // connection that was lost before the response only for idempotent methods without a body.
@@ -106,19 +106,19 @@ struct ServiceConfig {
 
 // One attribute of a request that is part of its key.
 struct KeySource {
-  enum class Kind : std::uint8_t {  // the attribute
-    ip,                             // of the client, taken from trusted proxies
-    header,                         // header:X-User-Id
-    query,                          // query:sku_id
-    cookie,                         // cookie:session
-    path,                           // normalised
-    segment,                        // segment:2 is "b" of /a/b/c
-    host,                           // lower case, without port
+  enum class SourceKind : std::uint8_t {  // the attribute
+    ip,                                   // of the client, taken from trusted proxies
+    header,                               // header:X-User-Id
+    query,                                // query:sku_id
+    cookie,                               // cookie:session
+    path,                                 // normalised
+    segment,                              // segment:2 is "b" of /a/b/c
+    host,                                 // lower case, without port
     method,
     jwt,       // jwt:sub, a claim of the bearer token
     constant,  // const:all, the same for every request
   };
-  Kind kind = Kind::ip;
+  SourceKind kind = SourceKind::ip;
   std::string
       name{};  // of the header (lower case), parameter, cookie or claim; the text of a constant
   int segment = 0;   // from 1
@@ -169,19 +169,19 @@ class JwtReader;
 // ---- Costs and replies
 
 // The permits of a request.
-struct Cost {
-  enum class Kind : std::uint8_t {
+struct RequestCost {
+  enum class CostKind : std::uint8_t {
     fixed,   // `cost: 5`
     header,  // `cost: header:X-Cost`: an integer from 1; otherwise `fixed`
     bytes,   // of both bodies: the announced length is taken, the rest settled at the end
   };
-  Kind kind = Kind::fixed;
+  CostKind kind = CostKind::fixed;
   Permits fixed = 1;
   std::string header{};  // lower case
   // `cost: { header: X-Cost, most: 100 }`: bounds the value that a client may send.
   Permits most = 1'000'000;
 
-  friend bool operator==(const Cost&, const Cost&) = default;
+  friend bool operator==(const RequestCost&, const RequestCost&) = default;
 };
 
 // Paced body bytes: `bandwidth: 10MB/s`, or a map with limit, key and of.
@@ -251,7 +251,7 @@ enum class UpstreamPath : std::uint8_t {
 
 // ---- Routes
 
-struct Route {
+struct RouteConfig {
   // `name:`, else its index from 0. With names, counters keep their keys when routes are added.
   std::string name{};
   MatchRules match{};
@@ -265,12 +265,12 @@ struct Route {
   std::vector<KeyPart> key{};
   EmptyKey empty_key{};
   std::shared_ptr<const JwtReader> jwt{};  // null: no source is a claim
-  Cost cost{};
+  RequestCost cost{};
   std::optional<Bandwidth> bandwidth{};
   QueueConfig queue{};
 
   RefusalConfig refused{};
-  HeaderStyle headers = HeaderStyle::ietf;  // default: `headers:` of the file
+  wire::HeaderStyle headers = wire::HeaderStyle::ietf;  // default: `headers:` of the file
 
   std::uint64_t max_body = UINT64_MAX;  // bytes of a request body, above: 413 (`off`: unlimited)
   ForwardedStyle forwarded = ForwardedStyle::both;
@@ -318,14 +318,14 @@ enum class ClientFrom : std::uint8_t {
   forwarded,
 };
 
-struct Config {
+struct GatewayConfig {
   Endpoint listen{"127.0.0.1", 8080};
-  std::optional<Tls> tls{};
-  bool http2 = true;                            // offered to clients
-  std::vector<AddressRange> trusted_proxies{};  // whose forwarding fields are used; default: none
+  std::optional<TlsFiles> tls{};
+  bool http2 = true;                       // offered to clients
+  std::vector<IpRange> trusted_proxies{};  // whose forwarding fields are used; default: none
   ClientFrom client_from = ClientFrom::either;
-  std::vector<Route> routes{};  // the first match wins; no match: 404
-  LegacyHeaders legacy_headers{};
+  std::vector<RouteConfig> routes{};  // the first match wins; no match: 404
+  wire::LegacyHeaders legacy_headers{};
   ClientLimits client{};
   AccessLogConfig access_log{};
 };

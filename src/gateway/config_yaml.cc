@@ -39,33 +39,33 @@ class GatewaySectionReader {
   explicit GatewaySectionReader(const RouteReadContext& reading)
       : reading_(reading), problems_(reading.problems) {}
 
-  Config read(const Node& node) {
+  GatewayConfig read(const YamlNode& node) {
     check_known_fields(node);
-    if (const Node* field = node.find("listen")) read_listen(*field);
+    if (const YamlNode* field = node.find("listen")) read_listen(*field);
     check_listener(node);
-    if (const Node* field = node.find("tls")) read_tls(*field);
-    if (const Node* field = node.find("http2")) {
+    if (const YamlNode* field = node.find("tls")) read_tls(*field);
+    if (const YamlNode* field = node.find("http2")) {
       config_.http2 = policy::read_bool(*field, "http2", problems_);
     }
-    if (const Node* field = node.find("trusted_proxies")) read_trusted(*field);
-    if (const Node* field = node.find("client_from")) {
+    if (const YamlNode* field = node.find("trusted_proxies")) read_trusted(*field);
+    if (const YamlNode* field = node.find("client_from")) {
       config_.client_from =
           static_cast<ClientFrom>(policy::read_word(*field, "client_from", kClientFrom, problems_));
     }
     read_client(node);
-    if (const Node* field = node.find("access_log")) read_access_log(*field);
+    if (const YamlNode* field = node.find("access_log")) read_access_log(*field);
     read_all_routes(node);
     return std::move(config_);
   }
 
  private:
-  void check_known_fields(const Node& node) {
+  void check_known_fields(const YamlNode& node) {
     std::vector<std::string_view> known(kFields.begin(), kFields.end());
     known.insert(known.end(), route_settings().begin(), route_settings().end());
     policy::check_fields(node, known, "\"gateway\"", problems_);
   }
 
-  void read_listen(const Node& node) {
+  void read_listen(const YamlNode& node) {
     if (!node.is_scalar()) {
       problems_.push_back(
           {node.place, fmt::format("\"listen\" is host:port, not {}", node.describe())});
@@ -79,25 +79,25 @@ class GatewaySectionReader {
     }
   }
 
-  void check_listener(const Node& gateway) {
-    const policy::Listen& listeners = reading_.file.listen;
+  void check_listener(const YamlNode& gateway) {
+    const policy::ListenAddresses& listeners = reading_.file.listen;
     for (const auto& [name, listener] :
          {std::pair{"resp", listeners.resp}, std::pair{"http", listeners.http},
           std::pair{"grpc", listeners.grpc}}) {
-      if (!listener || !policy::same_door(*listener, config_.listen)) continue;
-      const Node* written = gateway.find("listen");
+      if (!listener || !policy::same_endpoint(*listener, config_.listen)) continue;
+      const YamlNode* written = gateway.find("listen");
       problems_.push_back({written != nullptr ? written->place : gateway.place,
                            fmt::format("\"{}\" of the daemon listens at {}: choose another port",
                                        name, policy::to_text(*listener))});
     }
   }
 
-  void read_tls(const Node& node) {
+  void read_tls(const YamlNode& node) {
     if (!policy::is_map_of(node, "tls", kTls, problems_)) return;
-    Tls tls;
+    TlsFiles tls;
     const std::array<std::string*, kTls.size()> files{&tls.cert, &tls.key, &tls.ca};
     for (std::size_t i = 0; i < kTls.size(); ++i) {
-      if (const Node* field = node.find(kTls[i])) {
+      if (const YamlNode* field = node.find(kTls[i])) {
         *files[i] = policy::read_text(*field, kTls[i], problems_);
       } else if (kTls[i] != "ca") {
         problems_.push_back(
@@ -107,9 +107,9 @@ class GatewaySectionReader {
     config_.tls = std::move(tls);
   }
 
-  void read_trusted(const Node& node) {
+  void read_trusted(const YamlNode& node) {
     if (node.is_list() && node.items.empty()) return;
-    for (const Node* item : one_or_more(node, "trusted_proxies", problems_)) {
+    for (const YamlNode* item : one_or_more(node, "trusted_proxies", problems_)) {
       const auto range = parse_range(item->text);
       if (!range) {
         problems_.push_back({item->place, fmt::format("{} is not an address or a CIDR range: write "
@@ -128,56 +128,56 @@ class GatewaySectionReader {
     }
   }
 
-  void read_client(const Node& node) {
+  void read_client(const YamlNode& node) {
     ClientLimits& client = config_.client;
-    if (const Node* field = node.find("max_header")) {
+    if (const YamlNode* field = node.find("max_header")) {
       read_number(*field, "max_header", kHeaderBytes, client.max_header, problems_);
     }
-    if (const Node* field = node.find("max_header_count")) {
+    if (const YamlNode* field = node.find("max_header_count")) {
       read_number(*field, "max_header_count", kHeaderLines, client.max_header_count, problems_);
     }
-    if (const Node* field = node.find("max_connections")) {
+    if (const YamlNode* field = node.find("max_connections")) {
       read_number(*field, "max_connections", kConnections, client.max_connections, problems_);
     }
-    const Node* timeouts = node.find("client_timeouts");
+    const YamlNode* timeouts = node.find("client_timeouts");
     if (timeouts == nullptr) return;
     if (!policy::is_map_of(*timeouts, "client_timeouts", kClientTimeouts, problems_)) return;
     const std::array<Nanos*, kClientTimeouts.size()> times{&client.header, &client.body,
                                                            &client.idle, &client.send};
     for (std::size_t i = 0; i < times.size(); ++i) {
-      if (const Node* field = timeouts->find(kClientTimeouts[i])) {
+      if (const YamlNode* field = timeouts->find(kClientTimeouts[i])) {
         read_time(*field, kClientTimeouts[i], MayBeOff::no, *times[i], problems_);
       }
     }
   }
 
-  void read_access_log(const Node& node) {
+  void read_access_log(const YamlNode& node) {
     AccessLogConfig& log = config_.access_log;
     if (node.is_scalar()) {
       if (node.text != "off") log.path = policy::read_text(node, "access_log", problems_);
       return;
     }
     if (!policy::is_map_of(node, "access_log", kAccessLog, problems_)) return;
-    if (const Node* file = node.find("file")) {
+    if (const YamlNode* file = node.find("file")) {
       log.path = policy::read_text(*file, "file", problems_);
     } else {
       problems_.push_back(
           {node.place, "\"access_log\" needs a file: write file: stdout, or file: PATH"});
     }
-    if (const Node* format = node.find("format")) {
+    if (const YamlNode* format = node.find("format")) {
       log.json = policy::read_word(*format, "format", kFormats, problems_) == 1;
     }
-    if (const Node* key = node.find("key")) {
+    if (const YamlNode* key = node.find("key")) {
       log.key = static_cast<KeyLogging>(policy::read_word(*key, "key", kLoggedKey, problems_));
     }
   }
 
-  void read_all_routes(const Node& node) {
-    Route defaults;
+  void read_all_routes(const YamlNode& node) {
+    RouteConfig defaults;
     defaults.headers = reading_.file.headers;
     config_.legacy_headers = reading_.file.legacy_headers;
     read_settings(node, defaults, reading_);
-    if (const Node* routes = node.find("routes")) {
+    if (const YamlNode* routes = node.find("routes")) {
       config_.routes = read_routes(*routes, defaults, reading_);
     } else {
       problems_.push_back(
@@ -189,7 +189,7 @@ class GatewaySectionReader {
 
   const RouteReadContext& reading_;
   Problems& problems_;
-  Config config_;
+  GatewayConfig config_;
 };
 
 Result<std::string, Error> from_disk(const std::string& path) {
@@ -200,20 +200,20 @@ Result<std::string, Error> from_disk(const std::string& path) {
 
 }  // namespace
 
-WholeFile read_config(const policy::Source& source, Problems& problems, Problems& warnings,
-                      const ReadText& read_text) {
-  WholeFile file;
+FullConfig read_config(const policy::Source& source, Problems& problems, Problems& warnings,
+                       const ReadText& read_text) {
+  FullConfig file;
   file.config = policy::read_config(source, problems, warnings);
   const auto gateway = file.config.gateway;
   if (gateway == nullptr || !gateway->is_map()) return file;
   const RouteReadContext reading{file.config, read_text, problems, warnings};
   file.gateway = GatewaySectionReader(reading).read(*gateway);
-  policy::arrange(problems);
-  policy::arrange(warnings);
+  policy::sort_problems(problems);
+  policy::sort_problems(warnings);
   return file;
 }
 
-WholeFile read_config(const policy::Source& source, Problems& problems, Problems& warnings) {
+FullConfig read_config(const policy::Source& source, Problems& problems, Problems& warnings) {
   return read_config(source, problems, warnings, from_disk);
 }
 

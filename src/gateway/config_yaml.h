@@ -8,17 +8,17 @@
 namespace weir::gateway {
 
 // A policy file, with its gateway if it has one.
-struct WholeFile {
-  policy::Config config{};  // its policies include the limits that routes define
-  std::optional<Config> gateway{};
+struct FullConfig {
+  policy::DaemonConfig config{};  // its policies include the limits that routes define
+  std::optional<GatewayConfig> gateway{};
 };
 
 // Reads the whole file. Problems and warnings as in policy::read_config, with those of the gateway.
 // `read_text` reads files that the gateway section names: bodies and keys.
-WholeFile read_config(const policy::Source& source, policy::Problems& problems,
-                      policy::Problems& warnings, const ReadText& read_text);
+FullConfig read_config(const policy::Source& source, policy::Problems& problems,
+                       policy::Problems& warnings, const ReadText& read_text);
 // Reads these files from disk.
-WholeFile read_config(const policy::Source& source, policy::Problems& problems,
-                      policy::Problems& warnings);
+FullConfig read_config(const policy::Source& source, policy::Problems& problems,
+                       policy::Problems& warnings);
 
 }  // namespace weir::gateway

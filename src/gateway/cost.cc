@@ -16,7 +16,7 @@ Permits saturated(std::uint64_t bytes) {
 }
 
 // Parses the single line of that name as a positive integer; nullopt if there are several lines.
-std::optional<Permits> number_in(std::string_view name, Fields fields) {
+std::optional<Permits> number_in(std::string_view name, FieldSpan fields) {
   const auto same = [&](const wire::HttpField& field) {
     return may_be_same_field(field.name, name);
   };
@@ -33,22 +33,22 @@ std::optional<Permits> number_in(std::string_view name, Fields fields) {
 
 }  // namespace
 
-Permits cost_of(const Cost& cost, Fields fields, std::optional<std::uint64_t> announced) {
+Permits cost_of(const RequestCost& cost, FieldSpan fields, std::optional<std::uint64_t> announced) {
   switch (cost.kind) {
-    case Cost::Kind::fixed:
+    case RequestCost::CostKind::fixed:
       break;
-    case Cost::Kind::header:
+    case RequestCost::CostKind::header:
       return std::min(number_in(cost.header, fields).value_or(cost.fixed), cost.most);
-    case Cost::Kind::bytes:
+    case RequestCost::CostKind::bytes:
       return std::clamp<Permits>(saturated(announced.value_or(0)), 1,
                                  std::max<Permits>(cost.most, 1));
   }
   return cost.fixed;
 }
 
-Permits cost_correction(const Cost& cost, Permits taken, std::uint64_t request_body,
+Permits cost_correction(const RequestCost& cost, Permits taken, std::uint64_t request_body,
                         std::uint64_t response_body) {
-  if (cost.kind != Cost::Kind::bytes) return 0;
+  if (cost.kind != RequestCost::CostKind::bytes) return 0;
   const Permits sent = saturated(request_body);
   const Permits received = saturated(response_body);
   const Permits passed = sent > INT64_MAX - received ? INT64_MAX : sent + received;

@@ -8,13 +8,13 @@
 
 #include "base/ascii.h"
 #include "base/out_of_memory.h"
-#include "base/reuse.h"
+#include "base/scratch_buffer.h"
 #include "gateway/access_log.h"
 #include "gateway/client_address.h"
 #include "gateway/cost.h"
 #include "gateway/forwarded.h"
-#include "gateway/house.h"
-#include "gateway/own_answer.h"
+#include "gateway/gateway_worker.h"
+#include "gateway/local_reply.h"
 #include "gateway/request_head.h"
 
 // The client's side of an exchange: routing, limits, request body, and the end. The upstream side
@@ -99,7 +99,7 @@ Exchange::Exchange(GatewayWorker& worker, Downstream& client)
 // (If memory is exhausted some of it is skipped: the request is not logged, and held permits come
 // back when their hold time ends.)
 Exchange::~Exchange() {
-  if (phase_ != ExchangePhase::idle) with_memory([this] { on_client_gone(); });
+  if (phase_ != ExchangePhase::idle) catch_bad_alloc([this] { on_client_gone(); });
 }
 
 // ---- Routing and limits
@@ -126,7 +126,7 @@ void Exchange::begin(const wire::HttpRequest& request, const wire::HttpFraming& 
   tried_.clear();
   status_ = 0;
   response_bytes_ = 0;
-  clear_for_reuse(input_);
+  clear_scratch_buffer(input_);
   pacer_ = nullptr;
   request_body_.start(framing);
   fields_.clear();
@@ -165,7 +165,7 @@ std::optional<RequestError> Exchange::request_error() {
 
 // False if no route was found; the request is answered then.
 bool Exchange::find_route() {
-  using MatchStatus = RouteTable::Found::Status;
+  using MatchStatus = RouteTable::RouteLookup::MatchStatus;
   const auto error = request_error();
   if (error) {
     // Close the connection: the bytes after a malformed request cannot be trusted (request
@@ -175,7 +175,7 @@ bool Exchange::find_route() {
     respond(error->status, error->detail);
     return false;
   }
-  const RouteTable::Found found = routing_->table.find(host_, path_, request_->method);
+  const RouteTable::RouteLookup found = routing_->table.find(host_, path_, request_->method);
   if (found.status != MatchStatus::found) {
     worker_.state().metrics.unrouted.fetch_add(1, std::memory_order_relaxed);
     if (found.status == MatchStatus::ambiguous) keep_alive_ = false;
@@ -192,15 +192,15 @@ bool Exchange::find_route() {
 }
 
 void Exchange::make_keys() {
-  const Config& config = *routing_->config;
+  const GatewayConfig& config = *routing_->config;
   address_ = client_address(client_.peer(), fields_, config.trusted_proxies, config.client_from);
-  const Asked input{.method = request_->method,
-                    .host = host_,
-                    .path = path_,
-                    .query = request_->query,
-                    .fields = fields_,
-                    .client = address_,
-                    .now = worker_.state().engine.now()};
+  const KeyInput input{.method = request_->method,
+                       .host = host_,
+                       .path = path_,
+                       .query = request_->query,
+                       .fields = fields_,
+                       .client = address_,
+                       .now = worker_.state().engine.now()};
   if (!route_->policy.empty()) {
     // (An admission that still waits for an answer of the fleet finishes on its own.)
     if (!admission_ || admission_.use_count() > 1) {
@@ -222,13 +222,13 @@ void Exchange::make_keys() {
 }
 
 // True if the request was answered because its key is ambiguous or empty.
-bool Exchange::rejects_key(const MadeKey& key) {
-  if (key.status() == MadeKey::Status::ambiguous) {
+bool Exchange::rejects_key(const RequestKey& key) {
+  if (key.status() == RequestKey::KeyStatus::ambiguous) {
     decision_ = RouteDecision::failed;
     respond(400, "the " + key.problem_source() + " is given more than once, with different values");
     return true;
   }
-  if (key.status() == MadeKey::Status::made || !route_->empty_key.deny) return false;
+  if (key.status() == RequestKey::KeyStatus::made || !route_->empty_key.deny) return false;
   decision_ = RouteDecision::empty_key;
   respond(empty_key_reply(*route_, key.problem_source()), false);
   return true;
@@ -237,7 +237,7 @@ bool Exchange::rejects_key(const MadeKey& key) {
 void Exchange::decide() {
   if (pacer_) {
     if (rejects_key(pacer_->key)) return;
-    if (pacer_->key.status() == MadeKey::Status::empty) pacer_ = nullptr;
+    if (pacer_->key.status() == RequestKey::KeyStatus::empty) pacer_ = nullptr;
   }
   if (route_->policy.empty()) return connect();
   if (rejects_key(admission_->key)) return;
@@ -250,7 +250,7 @@ void Exchange::decide() {
 }
 
 void Exchange::ask() {
-  const bool needs_receipt = traits_.has_queue || route_->cost.kind == Cost::Kind::bytes;
+  const bool needs_receipt = traits_.has_queue || route_->cost.kind == RequestCost::CostKind::bytes;
   admission_->ask(route_->policy, traits_, permits_, needs_receipt, *this);
 }
 
@@ -337,7 +337,7 @@ std::size_t Exchange::on_body(std::string_view input) {
     return input.size();
   }
   thread_local std::string scratch;
-  const wire::HttpBody::Piece piece = request_body_.read(input, scratch);
+  const wire::HttpBody::Fragment piece = request_body_.read(input, scratch);
   if (piece.error_status != 0) {
     worker_.state().metrics.malformed.fetch_add(1, std::memory_order_relaxed);
     release_upstream(false);
@@ -492,7 +492,7 @@ void Exchange::leave_queue() {
   runtime_->metrics->queued.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Leaves the queue. A request that was never sent to a server returns its permits.
+// Leaves the queue. A request that still waits for its turn or its decision returns its permits.
 void Exchange::return_unused_permits() {
   leave_queue();
   if (phase_ != ExchangePhase::deciding || !holds_permits_) return;

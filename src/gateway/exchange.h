@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/claim.h"
-#include "gateway/client_side.h"
-#include "gateway/link.h"
+#include "gateway/admission.h"
+#include "gateway/downstream.h"
 #include "gateway/pacer.h"
 #include "gateway/routing.h"
-#include "net/channel.h"
+#include "gateway/upstream_pool.h"
+#include "net/byte_channel.h"
 #include "net/timers.h"
 #include "wire/http1.h"
 #include "wire/http1_answer.h"
@@ -67,7 +67,7 @@ class Exchange final : private net::ChannelOwner, private AdmissionCallback {
   // ---- Routing and limits
   bool find_route();
   std::optional<struct RequestError> request_error();
-  bool rejects_key(const MadeKey& key);
+  bool rejects_key(const RequestKey& key);
   void decide();
   void make_keys();
   void ask();
@@ -83,8 +83,8 @@ class Exchange final : private net::ChannelOwner, private AdmissionCallback {
   void on_connected() override;
   void on_input(std::string_view input) override;
   void on_sent() override;
-  void on_end() override;
-  void on_broken(std::string_view why) override;
+  void on_eof() override;
+  void on_error(std::string_view why) override;
   void on_out_of_memory() noexcept override { client_.drop(); }
   void on_shed() noexcept override;
   void fail(UpstreamFailure failure, std::string_view why);
@@ -127,12 +127,12 @@ class Exchange final : private net::ChannelOwner, private AdmissionCallback {
   wire::HttpFraming framing_{};
   std::string_view upgrade_;
   std::shared_ptr<const Routing> routing_;
-  const Route* route_ = nullptr;  // null: no route found
+  const RouteConfig* route_ = nullptr;  // null: no route found
   const Routing::RouteRuntime* runtime_ = nullptr;
   std::vector<wire::HttpField> fields_;
   std::string host_;
   Path path_;
-  Address address_;  // of the client, taken from trusted proxies
+  IpAddress address_;  // of the client, taken from trusted proxies
   std::string id_;
   Clock::time_point started_at_{};
   wire::HttpBody request_body_;

@@ -53,7 +53,7 @@ void append_line(std::string& out, std::string_view name, std::string_view value
 }
 
 // Appends all lines of that name as one list, for another element to follow.
-void append_chain(std::string& out, Fields fields, std::string_view name) {
+void append_chain(std::string& out, FieldSpan fields, std::string_view name) {
   for (const wire::HttpField& field : fields) {
     if (!same_ignoring_case(field.name, name) || field.value.empty()) continue;
     out.append(field.value).append(", ");
@@ -61,7 +61,7 @@ void append_chain(std::string& out, Fields fields, std::string_view name) {
 }
 
 // The value of a field that occurs exactly once; otherwise empty: two values are ambiguous.
-std::string_view single_value(Fields fields, std::string_view name) {
+std::string_view single_value(FieldSpan fields, std::string_view name) {
   std::string_view value;
   int count = 0;
   for (const wire::HttpField& field : fields) {
@@ -89,7 +89,7 @@ std::string_view port_in(std::string_view host) {
 std::string_view scheme_of(const Hop& hop) { return hop.tls ? "https" : "http"; }
 
 // The value that a trusted proxy sent, if it is valid; otherwise `known`.
-std::string_view valid_or(const Hop& hop, Fields fields, std::string_view name,
+std::string_view valid_or(const Hop& hop, FieldSpan fields, std::string_view name,
                           bool (*fits)(std::string_view), std::string_view known) {
   if (!hop.trusted) return known;
   const std::string_view value = single_value(fields, name);
@@ -102,7 +102,7 @@ bool is_scheme(std::string_view text) {
 }
 bool is_host(std::string_view text) { return std::ranges::all_of(text, wire::is_authority_char); }
 
-void append_x(std::string& out, const Hop& hop, Fields fields) {
+void append_x(std::string& out, const Hop& hop, FieldSpan fields) {
   out += "X-Forwarded-For: ";
   if (hop.trusted) append_chain(out, fields, "X-Forwarded-For");
   append_text(out, hop.peer);
@@ -126,7 +126,7 @@ void append_element(std::string& out, const Hop& hop) {
   out.append(";proto=").append(scheme_of(hop));
 }
 
-void append_standard(std::string& out, const Hop& hop, Fields fields) {
+void append_standard(std::string& out, const Hop& hop, FieldSpan fields) {
   out += "Forwarded: ";
   if (hop.trusted) append_chain(out, fields, "Forwarded");
   append_element(out, hop);
@@ -170,7 +170,7 @@ bool is_forwarding_field(std::string_view name) {
          may_be_same_field(name, "forwarded") || may_be_same_field(name, "x-real-ip");
 }
 
-HopByHopFields::HopByHopFields(Fields fields) {
+HopByHopFields::HopByHopFields(FieldSpan fields) {
   for (const wire::HttpField& field : fields) {
     if (!same_ignoring_case(field.name, "Connection")) continue;
     std::string_view list = field.value;
@@ -190,7 +190,7 @@ bool HopByHopFields::drops(std::string_view name) const {
   return (has_length(lengths, name) && is_among(kHopByHop, name)) || is_among(named_, name);
 }
 
-void append_request_fields(std::string& out, const Hop& hop, Fields fields) {
+void append_request_fields(std::string& out, const Hop& hop, FieldSpan fields) {
   const HopByHopFields hop_by_hop(fields);
   for (const wire::HttpField& field : fields) {
     if (is_passed_on(hop, hop_by_hop, field.name)) append_line(out, field.name, field.value);
@@ -200,7 +200,7 @@ void append_request_fields(std::string& out, const Hop& hop, Fields fields) {
   if (both || hop.style == ForwardedStyle::standard) append_standard(out, hop, fields);
 }
 
-std::string passable_request_trailers(std::string_view trailers, Fields fields,
+std::string passable_request_trailers(std::string_view trailers, FieldSpan fields,
                                       std::span<const std::string> headers_read) {
   const auto is_header = [&](std::string_view name) {
     return std::ranges::any_of(
@@ -221,7 +221,7 @@ std::string passable_request_trailers(std::string_view trailers, Fields fields,
   return passed;
 }
 
-void append_response_fields(std::string& out, Fields fields) {
+void append_response_fields(std::string& out, FieldSpan fields) {
   const HopByHopFields hop_by_hop(fields);
   for (const wire::HttpField& field : fields) {
     const bool dropped =

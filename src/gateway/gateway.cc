@@ -10,24 +10,25 @@ constexpr std::string_view kTooManyConnections =
 
 }  // namespace
 
-Gateway::Gateway(Config config, GatewayDeps deps)
+Gateway::Gateway(GatewayConfig config, GatewayDeps deps)
     : deps_(std::move(deps)),
-      config_(std::make_shared<const Config>(std::move(config))),
+      config_(std::make_shared<const GatewayConfig>(std::move(config))),
       state_(new GatewayState{.engine = deps_.engine,
                               .link = deps_.link,
                               .tls = deps_.tls,
                               .client = config_->client,
                               .threads = std::max<std::size_t>(deps_.threads, 1),
                               .http2 = config_->http2,
-                              .no_tls = deps_.no_tls}),
-      backends_(state_->metrics, deps_.server_changed) {}
+                              .on_tls_failure = deps_.on_tls_failure}),
+      backends_(state_->metrics, deps_.on_server_state) {}
 
-Result<std::unique_ptr<Gateway>, Error> Gateway::open(Config config, GatewayDeps deps) {
+Result<std::unique_ptr<Gateway>, Error> Gateway::open(GatewayConfig config, GatewayDeps deps) {
   std::unique_ptr<Gateway> gateway(new Gateway(std::move(config), std::move(deps)));
   if (auto error = gateway->apply(gateway->config_)) return *std::move(error);
-  net::Door listener{.speak = {}, .too_many = std::string(kTooManyConnections), .most_input = 0};
+  net::ListenerOptions listener{
+      .make_protocol = {}, .over_limit_reply = std::string(kTooManyConnections), .max_input = 0};
   // The loops may outlive the gateway: the factory shares the state.
-  listener.house = [state = gateway->state_](net::Ground& ground) {
+  listener.make_handler = [state = gateway->state_](net::LoopContext& ground) {
     return std::make_unique<GatewayWorker>(ground, *state);
   };
   const Endpoint& listen = gateway->config_->listen;
@@ -37,7 +38,7 @@ Result<std::unique_ptr<Gateway>, Error> Gateway::open(Config config, GatewayDeps
   return gateway;
 }
 
-std::optional<Error> Gateway::apply(std::shared_ptr<const Config> config) {
+std::optional<Error> Gateway::apply(std::shared_ptr<const GatewayConfig> config) {
   const std::uint64_t generation = deps_.engine.generation();
   std::shared_ptr<AccessLogFile> log;
   if (!config->access_log.path.empty()) {
@@ -61,7 +62,7 @@ std::optional<Error> Gateway::apply(std::shared_ptr<const Config> config) {
   return std::nullopt;
 }
 
-Result<std::vector<std::string>, Error> Gateway::reload(Config config) {
+Result<std::vector<std::string>, Error> Gateway::reload(GatewayConfig config) {
   std::vector<std::string> unchanged;
   if (config.listen != config_->listen) unchanged.emplace_back("gateway.listen");
   if (config.client != config_->client) unchanged.emplace_back("gateway.client");
@@ -70,12 +71,12 @@ Result<std::vector<std::string>, Error> Gateway::reload(Config config) {
   config.listen = config_->listen;
   config.http2 = config_->http2;
   config.client = config_->client;
-  if (auto error = apply(std::make_shared<const Config>(std::move(config))))
+  if (auto error = apply(std::make_shared<const GatewayConfig>(std::move(config))))
     return *std::move(error);
   return unchanged;
 }
 
-void Gateway::look_around() {
+void Gateway::on_tick() {
   if (log_) log_->flush_and_reopen();
   // An error is ignored: the routes that were made before stay in use.
   if (deps_.engine.generation() != generation_) (void)apply(config_);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gateway/config.h"
-#include "gateway/house.h"
+#include "gateway/gateway_worker.h"
 #include "net/loops.h"
 #include "policy/policy_file.h"
 #include "weir/engine.h"
@@ -25,8 +25,8 @@ struct GatewayDeps {
   std::function<Link&()> link;                    // the link of the calling thread
   std::function<policy::PolicySet()> policies{};  // returns the policies in force
   const net::CurrentTls* tls = nullptr;           // null: plain TCP
-  std::function<void(const net::Peer&, std::string_view why)> no_tls{};
-  ServerStateCallback server_changed{};
+  std::function<void(const net::Peer&, std::string_view why)> on_tls_failure{};
+  ServerStateCallback on_server_state{};
 };
 
 // A reverse proxy that applies limits. It has a listener of its own on the daemon's loops and
@@ -36,27 +36,27 @@ class Gateway {
  public:
   // Resolves the servers' names, opens the access log and binds the listener. No connection is
   // accepted before the loops start.
-  static Result<std::unique_ptr<Gateway>, Error> open(Config config, GatewayDeps deps);
+  static Result<std::unique_ptr<Gateway>, Error> open(GatewayConfig config, GatewayDeps deps);
 
   std::uint16_t port() const { return state_->port; }
 
   // Replaces the routes; requests in progress keep the old ones. Returns the names of changed
   // fields that need a restart to take effect. Fails without any change if a server's name does not
   // resolve or the log cannot be opened.
-  Result<std::vector<std::string>, Error> reload(Config config);
+  Result<std::vector<std::string>, Error> reload(GatewayConfig config);
 
   // To be called periodically: follows changed policies, flushes the access log and reopens a
   // rotated one.
-  void look_around();
+  void on_tick();
 
   void append_to(wire::Exposition& to) const { state_->metrics.append_to(to); }
 
  private:
-  Gateway(Config config, GatewayDeps deps);
-  std::optional<Error> apply(std::shared_ptr<const Config> config);
+  Gateway(GatewayConfig config, GatewayDeps deps);
+  std::optional<Error> apply(std::shared_ptr<const GatewayConfig> config);
 
   const GatewayDeps deps_;
-  std::shared_ptr<const Config> config_;
+  std::shared_ptr<const GatewayConfig> config_;
   std::shared_ptr<GatewayState> state_;
   BackendRegistry backends_;
   std::shared_ptr<AccessLogFile> log_;

@@ -16,7 +16,7 @@
 
 #include "base/ascii.h"
 #include "gateway/field_name.h"
-#include "gateway/keys.h"
+#include "gateway/request_key.h"
 
 namespace weir::gateway {
 
@@ -192,7 +192,7 @@ Result<std::shared_ptr<const JwtReader>, JwtReader::KeyError> JwtReader::make(Jw
   return std::shared_ptr<const JwtReader>(new JwtReader(std::move(rules), std::move(keys)));
 }
 
-std::string_view JwtReader::token_of(Fields fields) const {
+std::string_view JwtReader::token_of(FieldSpan fields) const {
   if (!rules_.cookie.empty()) {
     const FirstValue cookie = first_cookie_value(fields, rules_.cookie);
     return cookie.ambiguous ? std::string_view{} : cookie.value;

@@ -28,7 +28,7 @@ class JwtReader {
   const JwtRules& rules() const { return rules_; }
 
   // The token of a request; empty if there is none, or more than one.
-  std::string_view token_of(Fields fields) const;
+  std::string_view token_of(FieldSpan fields) const;
 
   // The claims of a token as JSON; nullopt if it is malformed or not valid.
   std::optional<std::string> claims_of(std::string_view token, Instant now) const;

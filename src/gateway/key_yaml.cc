@@ -18,9 +18,9 @@ namespace weir::gateway {
 
 namespace {
 
-using SourceKind = KeySource::Kind;
+using SourceKind = KeySource::SourceKind;
 using policy::in_quotes;
-using policy::Place;
+using policy::SourcePosition;
 
 constexpr std::array<std::string_view, 10> kKinds{"ip",      "header", "query",  "cookie", "path",
                                                   "segment", "host",   "method", "jwt",    "const"};
@@ -37,7 +37,7 @@ constexpr int kMaxSegment = 1000;
 // The text after the colon or slash of a source, with its place.
 struct SourceArgument {
   std::string_view text;
-  Place place;
+  SourcePosition place;
 };
 
 bool is_number(std::string_view text, int min, int max, int& into) {
@@ -113,7 +113,7 @@ bool needs_argument(SourceKind kind) {
          kind != SourceKind::method;
 }
 
-std::optional<KeySource> read_source(const Node& node, Problems& problems) {
+std::optional<KeySource> read_source(const YamlNode& node, Problems& problems) {
   const std::string_view text = node.text;
   const std::size_t end = std::min(text.find_first_of(":/"), text.size());
   const std::string_view word = text.substr(0, end);
@@ -156,13 +156,13 @@ constexpr std::size_t kMinSecretSize = 32;
 // A key that was read, with its place.
 struct ParsedVerifyKey {
   JwtRules::VerifyKey key;
-  Place place;
+  SourcePosition place;
 };
 
-std::optional<std::string> key_text(const Node& node, const ReadText& read_text,
+std::optional<std::string> key_text(const YamlNode& node, const ReadText& read_text,
                                     Problems& problems) {
-  const Node* text = node.find("key");
-  const Node* file = node.find("key_file");
+  const YamlNode* text = node.find("key");
+  const YamlNode* file = node.find("key_file");
   if ((text == nullptr) == (file == nullptr)) {
     problems.push_back({node.place, "write either key: TEXT or key_file: FILE.pem"});
     return std::nullopt;
@@ -179,12 +179,12 @@ std::optional<std::string> key_text(const Node& node, const ReadText& read_text,
   return std::nullopt;
 }
 
-std::optional<ParsedVerifyKey> read_verify_key(const Node& node, const ReadText& read_text,
+std::optional<ParsedVerifyKey> read_verify_key(const YamlNode& node, const ReadText& read_text,
                                                Problems& problems, Problems& warnings) {
   ParsedVerifyKey read{.key = {}, .place = node.place};
   auto text = key_text(node, read_text, problems);
-  if (const Node* id = node.find("id")) read.key.id = policy::read_text(*id, "id", problems);
-  const Node* algorithm = node.find("algorithm");
+  if (const YamlNode* id = node.find("id")) read.key.id = policy::read_text(*id, "id", problems);
+  const YamlNode* algorithm = node.find("algorithm");
   if (algorithm != nullptr) {
     read.key.algorithm = static_cast<JwtAlgorithm>(
         policy::read_word(*algorithm, "algorithm", kAlgorithms, problems));
@@ -216,7 +216,7 @@ std::optional<ParsedVerifyKey> read_verify_key(const Node& node, const ReadText&
 }
 
 // Reads the name of a header or cookie.
-std::string read_field_name(const Node& node, std::string_view what, Problems& problems) {
+std::string read_field_name(const YamlNode& node, std::string_view what, Problems& problems) {
   const std::string text = policy::read_text(node, what, problems);
   if (!text.empty() && !is_field_name(text)) {
     problems.push_back(
@@ -225,33 +225,33 @@ std::string read_field_name(const Node& node, std::string_view what, Problems& p
   return text;
 }
 
-void read_jwt_settings(const Node& node, JwtRules& rules, Problems& problems) {
-  if (const Node* header = node.find("header")) {
+void read_jwt_settings(const YamlNode& node, JwtRules& rules, Problems& problems) {
+  if (const YamlNode* header = node.find("header")) {
     rules.header = lowered(read_field_name(*header, "header", problems));
   }
-  if (const Node* cookie = node.find("cookie")) {
+  if (const YamlNode* cookie = node.find("cookie")) {
     rules.cookie = read_field_name(*cookie, "cookie", problems);
     if (node.find("header") != nullptr) {
       problems.push_back(
           {cookie->place, "a token is either in a header or in a cookie: write one of them"});
     }
   }
-  if (const Node* verify = node.find("verify")) {
+  if (const YamlNode* verify = node.find("verify")) {
     rules.verifies = policy::read_word(*verify, "verify", kVerify, problems) == 0;
   }
-  if (const Node* leeway = node.find("leeway")) {
+  if (const YamlNode* leeway = node.find("leeway")) {
     read_time(*leeway, "leeway", MayBeOff::no, rules.leeway, problems);
   }
-  if (const Node* issuer = node.find("issuer")) {
+  if (const YamlNode* issuer = node.find("issuer")) {
     rules.issuer = policy::read_text(*issuer, "issuer", problems);
   }
-  if (const Node* audience = node.find("audience")) {
+  if (const YamlNode* audience = node.find("audience")) {
     rules.audience = policy::read_text(*audience, "audience", problems);
   }
 }
 
 // Tokens are verified by a key, unless `verify: off` says otherwise explicitly.
-void check_verification(const Node& node, const JwtRules& rules, Problems& problems,
+void check_verification(const YamlNode& node, const JwtRules& rules, Problems& problems,
                         Problems& warnings) {
   if (rules.verifies) {
     if (!rules.keys.empty()) return;
@@ -270,15 +270,15 @@ void check_verification(const Node& node, const JwtRules& rules, Problems& probl
                       "invent any key"});
 }
 
-std::vector<ParsedVerifyKey> read_verify_keys(const Node& node, const ReadText& read_text,
+std::vector<ParsedVerifyKey> read_verify_keys(const YamlNode& node, const ReadText& read_text,
                                               Problems& problems, Problems& warnings) {
   std::vector<ParsedVerifyKey> keys;
-  const auto add = [&](const Node& written) {
+  const auto add = [&](const YamlNode& written) {
     if (auto key = read_verify_key(written, read_text, problems, warnings))
       keys.push_back(*std::move(key));
   };
   if (node.find("key") != nullptr || node.find("key_file") != nullptr) add(node);
-  const Node* list = node.find("keys");
+  const YamlNode* list = node.find("keys");
   if (list == nullptr) return keys;
   if (!list->is_list()) {
     problems.push_back(
@@ -293,9 +293,9 @@ std::vector<ParsedVerifyKey> read_verify_keys(const Node& node, const ReadText& 
 
 }  // namespace
 
-KeyPart read_key(const Node& node, Problems& problems) {
+KeyPart read_key(const YamlNode& node, Problems& problems) {
   KeyPart part;
-  for (const Node* item : one_or_more(node, "key", problems)) {
+  for (const YamlNode* item : one_or_more(node, "key", problems)) {
     if (auto source = read_source(*item, problems)) part.sources.push_back(*std::move(source));
   }
   if (part.sources.size() > kMaxSources) {
@@ -305,7 +305,7 @@ KeyPart read_key(const Node& node, Problems& problems) {
   return part;
 }
 
-std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
+std::vector<KeyPart> read_parts(const YamlNode& node, Problems& problems) {
   std::vector<KeyPart> parts;
   if (!node.is_map() || node.fields.empty()) {
     problems.push_back({node.place, fmt::format("\"parts\" is a map from names of parts to their "
@@ -314,12 +314,12 @@ std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
                                                 node.is_map() ? "an empty one" : node.describe())});
     return parts;
   }
-  if (node.fields.size() > Parts::kMost) {
+  if (node.fields.size() > Parts::kMax) {
     problems.push_back({node.place, fmt::format("{} parts are too many (at most {})",
-                                                node.fields.size(), Parts::kMost)});
+                                                node.fields.size(), Parts::kMax)});
     return parts;
   }
-  for (const Node::Field& field : node.fields) {
+  for (const YamlNode::Field& field : node.fields) {
     if (field.name.empty() || field.name.size() > kMaxPartName) {
       problems.push_back(
           {field.place, fmt::format("the name of a part has 1 to {} bytes", kMaxPartName)});
@@ -332,7 +332,7 @@ std::vector<KeyPart> read_parts(const Node& node, Problems& problems) {
   return parts;
 }
 
-std::shared_ptr<const JwtReader> read_jwt(const Node& node, const ReadText& read_text,
+std::shared_ptr<const JwtReader> read_jwt(const YamlNode& node, const ReadText& read_text,
                                           Problems& problems, Problems& warnings) {
   const auto rejecting_reader = [] { return *JwtReader::make({}); };
   if (!policy::is_map_of(node, "jwt", kJwtFields, problems)) return rejecting_reader();
@@ -349,12 +349,12 @@ std::shared_ptr<const JwtReader> read_jwt(const Node& node, const ReadText& read
   return rejecting_reader();
 }
 
-Cost read_cost(const Node& node, Problems& problems) {
+RequestCost read_cost(const YamlNode& node, Problems& problems) {
   constexpr std::array<std::string_view, 3> fields{"header", "fixed", "most"};
   constexpr std::string_view header = "header:";
-  Cost cost;
-  const auto read_header = [&](std::string_view name, Place place) {
-    cost.kind = Cost::Kind::header;
+  RequestCost cost;
+  const auto read_header = [&](std::string_view name, SourcePosition place) {
+    cost.kind = RequestCost::CostKind::header;
     cost.header = lowered(name);
     if (is_field_name(name)) return;
     problems.push_back({place, fmt::format("{} is not the name of a header: write header:X-Cost",
@@ -362,18 +362,19 @@ Cost read_cost(const Node& node, Problems& problems) {
   };
   if (node.is_map()) {
     policy::check_fields(node, fields, "\"cost\"", problems);
-    const Node* name = node.find("header");
+    const YamlNode* name = node.find("header");
     if (name == nullptr) {
       problems.push_back(
           {node.place, "\"cost\" needs a header: write { header: X-Cost, most: 100 }"});
     } else {
       read_header(policy::read_text(*name, "header", problems), name->place);
     }
-    if (const Node* fixed = node.find("fixed"))
+    if (const YamlNode* fixed = node.find("fixed"))
       read_number(*fixed, "fixed", {1}, cost.fixed, problems);
-    if (const Node* most = node.find("most")) read_number(*most, "most", {1}, cost.most, problems);
+    if (const YamlNode* most = node.find("most"))
+      read_number(*most, "most", {1}, cost.most, problems);
   } else if (node.is_scalar() && node.text == "bytes") {
-    cost.kind = Cost::Kind::bytes;
+    cost.kind = RequestCost::CostKind::bytes;
     cost.most = INT64_MAX;
   } else if (node.is_scalar() && node.text.starts_with(header)) {
     read_header(std::string_view{node.text}.substr(header.size()), node.place);

@@ -25,9 +25,9 @@ bool is_host_pattern(std::string_view text, std::string& into) {
   return text.find(':') == std::string_view::npos || text.starts_with('[');
 }
 
-std::vector<std::string> read_hosts(const Node& node, Problems& problems) {
+std::vector<std::string> read_hosts(const YamlNode& node, Problems& problems) {
   std::vector<std::string> hosts;
-  for (const Node* item : one_or_more(node, "host", problems)) {
+  for (const YamlNode* item : one_or_more(node, "host", problems)) {
     std::string host;
     if (is_host_pattern(item->text, host)) {
       hosts.push_back(std::move(host));
@@ -60,7 +60,7 @@ std::string pattern_error(std::string& pattern) {
   }
   Path path;
   const std::string slash = pattern.size() > 1 && pattern.ends_with('/') ? "/" : "";
-  if (!read_path(pattern, path) || path.plain != path.bold) {
+  if (!read_path(pattern, path) || path.plain != path.lenient) {
     return "servers read %2F, ; and a backslash in different ways: write a path without them";
   }
   const bool same_stars = std::ranges::count(path.plain, '*') == std::ranges::count(pattern, '*');
@@ -74,9 +74,9 @@ std::string pattern_error(std::string& pattern) {
   return {};
 }
 
-std::vector<std::string> read_paths(const Node& node, Problems& problems) {
+std::vector<std::string> read_paths(const YamlNode& node, Problems& problems) {
   std::vector<std::string> paths;
-  for (const Node* item : one_or_more(node, "path", problems)) {
+  for (const YamlNode* item : one_or_more(node, "path", problems)) {
     std::string pattern = item->text;
     const std::string error = pattern_error(pattern);
     if (error.empty()) {
@@ -88,9 +88,9 @@ std::vector<std::string> read_paths(const Node& node, Problems& problems) {
   return paths;
 }
 
-std::vector<std::string> read_methods(const Node& node, Problems& problems) {
+std::vector<std::string> read_methods(const YamlNode& node, Problems& problems) {
   std::vector<std::string> methods;
-  for (const Node* item : one_or_more(node, "method", problems)) {
+  for (const YamlNode* item : one_or_more(node, "method", problems)) {
     const bool good = std::ranges::all_of(item->text, wire::is_token_char) &&
                       std::ranges::none_of(item->text, [](char c) { return c >= 'a' && c <= 'z'; });
     if (!good) {
@@ -105,12 +105,12 @@ std::vector<std::string> read_methods(const Node& node, Problems& problems) {
 
 }  // namespace
 
-MatchRules read_match(const Node& node, Problems& problems) {
+MatchRules read_match(const YamlNode& node, Problems& problems) {
   MatchRules match;
   if (!policy::is_map_of(node, "match", kMatch, problems)) return match;
-  if (const Node* field = node.find("host")) match.hosts = read_hosts(*field, problems);
-  if (const Node* field = node.find("path")) match.paths = read_paths(*field, problems);
-  if (const Node* field = node.find("method")) match.methods = read_methods(*field, problems);
+  if (const YamlNode* field = node.find("host")) match.hosts = read_hosts(*field, problems);
+  if (const YamlNode* field = node.find("path")) match.paths = read_paths(*field, problems);
+  if (const YamlNode* field = node.find("method")) match.methods = read_methods(*field, problems);
   return match;
 }
 

@@ -6,6 +6,6 @@
 namespace weir::gateway {
 
 // `match:`: hosts, paths and methods in normalised form.
-MatchRules read_match(const policy::Node& node, policy::Problems& problems);
+MatchRules read_match(const policy::YamlNode& node, policy::Problems& problems);
 
 }  // namespace weir::gateway

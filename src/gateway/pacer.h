@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "gateway/keys.h"
+#include "gateway/request_key.h"
 #include "net/timers.h"
 #include "weir/async_engine.h"
 
@@ -22,7 +22,7 @@ class Pacer : public std::enable_shared_from_this<Pacer> {
         timer_(timers, [this] { on_timer(); }) {}
 
   // To be filled in before anything passes.
-  MadeKey key;
+  RequestKey key;
   std::shared_ptr<const void>
       config_owner;  // keeps alive the configuration that the key borrows from
   // Called when bytes may pass again after a pause.

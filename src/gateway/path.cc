@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gateway/address.h"
+#include "gateway/ip_address.h"
 #include "wire/http1_text.h"
 
 namespace weir::gateway {
@@ -121,12 +121,12 @@ bool is_unambiguous(std::string_view forwarded) {
 
 // Appends the segment as a server reads it that takes %2F and \ for slashes and drops path
 // parameters. False if that yields a dot segment.
-bool append_leniently(std::string_view segment, std::string& bold) {
+bool append_leniently(std::string_view segment, std::string& lenient) {
   std::string part;
   bool dropping = false;
   const auto finish = [&] {
     if (part == "." || part == "..") return false;
-    if (!part.empty()) bold.append("/").append(part);
+    if (!part.empty()) lenient.append("/").append(part);
     part.clear();
     dropping = false;
     return true;
@@ -145,16 +145,16 @@ bool append_leniently(std::string_view segment, std::string& bold) {
 }
 
 bool make_lenient(Path& path) {
-  path.bold.clear();
+  path.lenient.clear();
   if (is_unambiguous(path.forwarded)) {
-    path.bold = path.plain;
+    path.lenient = path.plain;
     return true;
   }
   std::string_view rest = path.forwarded;
   while (!rest.empty()) {
-    if (!append_leniently(take_segment(rest), path.bold)) return false;
+    if (!append_leniently(take_segment(rest), path.lenient)) return false;
   }
-  if (path.bold.empty()) path.bold = "/";
+  if (path.lenient.empty()) path.lenient = "/";
   return true;
 }
 
@@ -171,7 +171,7 @@ bool read_path(std::string_view path, Path& into) {
     into.forwarded = path;
     if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
     into.plain = path;
-    into.bold = path;
+    into.lenient = path;
     return true;
   }
   into.forwarded.clear();

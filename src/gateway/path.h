@@ -16,7 +16,7 @@ struct Path {
   std::string as_sent;    // the bytes that the client sent
   std::string forwarded;  // escaped, for the upstream: "/a%20b/c"
   std::string plain;      // decoded except %2F and %5C, for matching: "/a b/c"
-  std::string bold;       // %2F and \ as slashes, path parameters dropped; mostly equal to `plain`
+  std::string lenient;    // %2F and \ as slashes, path parameters dropped; mostly equal to `plain`
 };
 
 // False if an escape is malformed or stands for a control character, or if the lenient form would

@@ -35,14 +35,14 @@ bool is_reserved(std::string_view name) {
   return std::ranges::find(reserved, lowered(name)) != reserved.end();
 }
 
-std::vector<HeaderLine> read_header_lines(const Node& node, Problems& problems) {
+std::vector<HeaderLine> read_header_lines(const YamlNode& node, Problems& problems) {
   std::vector<HeaderLine> lines;
   if (!node.is_map()) {
     problems.push_back({node.place, fmt::format("\"headers\" is a map from names to values, not {}",
                                                 node.describe())});
     return lines;
   }
-  for (const Node::Field& field : node.fields) {
+  for (const YamlNode::Field& field : node.fields) {
     if (!is_field_name(field.name)) {
       problems.push_back(
           {field.place, fmt::format("{} is not the name of a header", in_quotes(field.name))});
@@ -73,7 +73,7 @@ std::string content_type_of(std::string_view path) {
   return "application/octet-stream";
 }
 
-void read_file(const Node& node, RefusalConfig& refused, const ReadText& read_text,
+void read_file(const YamlNode& node, RefusalConfig& refused, const ReadText& read_text,
                Problems& problems) {
   const std::string path = policy::read_text(node, "file", problems);
   if (path.empty()) return;
@@ -90,9 +90,9 @@ void read_file(const Node& node, RefusalConfig& refused, const ReadText& read_te
   }
 }
 
-void read_body(const Node& node, RefusalConfig& refused, const ReadText& read_text,
+void read_body(const YamlNode& node, RefusalConfig& refused, const ReadText& read_text,
                Problems& problems) {
-  if (const Node* body = node.find("body")) {
+  if (const YamlNode* body = node.find("body")) {
     if (body->is_scalar()) {
       refused.body = body->text;
     } else {
@@ -105,13 +105,13 @@ void read_body(const Node& node, RefusalConfig& refused, const ReadText& read_te
       refused.content_type = "application/json";
     }
   }
-  if (const Node* file = node.find("file")) {
+  if (const YamlNode* file = node.find("file")) {
     if (node.find("body") != nullptr) {
       problems.push_back({file->place, "body or file: one of them is enough"});
     }
     read_file(*file, refused, read_text, problems);
   }
-  if (const Node* type = node.find("content_type")) {
+  if (const YamlNode* type = node.find("content_type")) {
     refused.content_type = policy::read_text(*type, "content_type", problems);
     if (!is_field_value(refused.content_type)) {
       problems.push_back({type->place, "\"content_type\" is one line of text"});
@@ -123,7 +123,7 @@ void read_body(const Node& node, RefusalConfig& refused, const ReadText& read_te
   }
 }
 
-void read_redirect(const Node& node, RefusalConfig& refused, Problems& problems) {
+void read_redirect(const YamlNode& node, RefusalConfig& refused, Problems& problems) {
   refused.redirect = policy::read_text(node, "redirect", problems);
   const bool clean = std::ranges::all_of(refused.redirect, wire::is_visible);
   const bool absolute = refused.redirect.starts_with("http://") ||
@@ -137,7 +137,7 @@ void read_redirect(const Node& node, RefusalConfig& refused, Problems& problems)
 }
 
 // 200 is allowed as well, for clients that cannot handle an error status.
-void read_status(const Node& node, bool redirects, int& into, Problems& problems) {
+void read_status(const YamlNode& node, bool redirects, int& into, Problems& problems) {
   if (!redirects && node.is_scalar() && node.text == "200") {
     into = 200;
     return;
@@ -146,21 +146,21 @@ void read_status(const Node& node, bool redirects, int& into, Problems& problems
 }
 
 // The fields that `refused:` and its `limits:` have in common.
-RefusalConfig read_reply(const Node& node, const ReadText& read_text, Problems& problems) {
+RefusalConfig read_reply(const YamlNode& node, const ReadText& read_text, Problems& problems) {
   RefusalConfig refused;
-  const Node* redirect = node.find("redirect");
-  if (const Node* status = node.find("status")) {
+  const YamlNode* redirect = node.find("redirect");
+  if (const YamlNode* status = node.find("status")) {
     read_status(*status, redirect != nullptr, refused.status, problems);
   }
   if (redirect != nullptr) read_redirect(*redirect, refused, problems);
-  if (const Node* headers = node.find("headers")) {
+  if (const YamlNode* headers = node.find("headers")) {
     refused.headers = read_header_lines(*headers, problems);
   }
   read_body(node, refused, read_text, problems);
   return refused;
 }
 
-void read_by_limit(const Node& node, RefusalConfig& refused, const ReadText& read_text,
+void read_by_limit(const YamlNode& node, RefusalConfig& refused, const ReadText& read_text,
                    Problems& problems) {
   if (!node.is_map()) {
     problems.push_back({node.place, fmt::format("\"limits\" is a map from names of limits to their "
@@ -168,7 +168,7 @@ void read_by_limit(const Node& node, RefusalConfig& refused, const ReadText& rea
                                                 node.describe())});
     return;
   }
-  for (const Node::Field& field : node.fields) {
+  for (const YamlNode::Field& field : node.fields) {
     if (!policy::is_map_of(*field.value, field.name, kRefusedByLimit, problems)) continue;
     refused.by_limit[field.name] =
         std::make_shared<const RefusalConfig>(read_reply(*field.value, read_text, problems));
@@ -177,14 +177,14 @@ void read_by_limit(const Node& node, RefusalConfig& refused, const ReadText& rea
 
 }  // namespace
 
-RefusalConfig read_refused(const Node& node, const ServiceConfig& defaults,
+RefusalConfig read_refused(const YamlNode& node, const ServiceConfig& defaults,
                            const ReadText& read_text, Problems& problems) {
   if (!policy::is_map_of(node, "refused", kRefused, problems)) return {};
   RefusalConfig refused = read_reply(node, read_text, problems);
-  if (const Node* limits = node.find("limits")) {
+  if (const YamlNode* limits = node.find("limits")) {
     read_by_limit(*limits, refused, read_text, problems);
   }
-  const Node* fallback = node.find("fallback");
+  const YamlNode* fallback = node.find("fallback");
   if (fallback == nullptr) return refused;
   if (node.find("redirect") != nullptr) {
     problems.push_back({fallback->place, "a redirect or a fallback: one of them is enough"});

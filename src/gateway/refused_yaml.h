@@ -7,7 +7,7 @@
 namespace weir::gateway {
 
 // `refused:`: the reply to denied requests. A fallback inherits the settings of `defaults`.
-RefusalConfig read_refused(const policy::Node& node, const ServiceConfig& defaults,
+RefusalConfig read_refused(const policy::YamlNode& node, const ServiceConfig& defaults,
                            const ReadText& read_text, policy::Problems& problems);
 
 }  // namespace weir::gateway

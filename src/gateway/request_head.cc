@@ -11,7 +11,7 @@ bool is_sent_chunked(const wire::HttpFraming& framing) {
 }
 
 bool has_known_length(const wire::HttpRequest& request, const wire::HttpFraming& framing) {
-  return request.says_length && !is_sent_chunked(framing);
+  return request.declares_length && !is_sent_chunked(framing);
 }
 
 void append_request_head(std::string& out, const RequestHead& head) {

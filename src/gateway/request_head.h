@@ -18,7 +18,7 @@ struct RequestHead {
   std::string_view id;       // X-Request-Id, of the client or generated
   std::string_view upgrade;  // the protocol to switch to; empty: none
   const Hop& hop;
-  Fields fields;  // of the request
+  FieldSpan fields;  // of the request
 };
 
 // Appends it as an HTTP/1.1 head, with the empty line.

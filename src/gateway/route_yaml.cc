@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 2> kPath{"normalised", "as_sent"};
 constexpr std::size_t kMaxNameSize = 100;
 constexpr std::size_t kMaxRoutes = 10'000;
 
-EmptyKey read_empty_key(const Node& node, Problems& problems) {
+EmptyKey read_empty_key(const YamlNode& node, Problems& problems) {
   const std::string_view text = node.is_scalar() ? std::string_view{node.text} : std::string_view{};
   constexpr std::string_view deny = "deny";
   EmptyKey empty;
@@ -56,17 +56,17 @@ EmptyKey read_empty_key(const Node& node, Problems& problems) {
   return empty;
 }
 
-void read_queue(const Node& node, QueueConfig& queue, Problems& problems) {
+void read_queue(const YamlNode& node, QueueConfig& queue, Problems& problems) {
   if (!policy::is_map_of(node, "queue", kQueue, problems)) return;
-  if (const Node* field = node.find("most")) {
+  if (const YamlNode* field = node.find("most")) {
     read_number(*field, "most", {0, 1'000'000}, queue.most, problems);
   }
-  if (const Node* field = node.find("longest")) {
+  if (const YamlNode* field = node.find("longest")) {
     read_time(*field, "longest", MayBeOff::no, queue.longest, problems);
   }
 }
 
-void read_max_body(const Node& node, std::uint64_t& into, Problems& problems) {
+void read_max_body(const YamlNode& node, std::uint64_t& into, Problems& problems) {
   if (node.is_scalar() && node.text == "off") {
     into = UINT64_MAX;
     return;
@@ -78,9 +78,9 @@ void read_max_body(const Node& node, std::uint64_t& into, Problems& problems) {
 }
 
 template <typename Choice, std::size_t N>
-void read_choice(const Node& map, std::string_view name,
+void read_choice(const YamlNode& map, std::string_view name,
                  const std::array<std::string_view, N>& words, Choice& into, Problems& problems) {
-  if (const Node* node = map.find(name)) {
+  if (const YamlNode* node = map.find(name)) {
     into = static_cast<Choice>(policy::read_word(*node, name, words, problems));
   }
 }
@@ -115,21 +115,22 @@ std::set<std::string> limit_names_of(const policy::Policy& policy) {
 
 bool uses_jwt(const std::vector<KeyPart>& key) {
   return std::ranges::any_of(key, [](const KeyPart& part) {
-    return std::ranges::any_of(
-        part.sources, [](const KeySource& source) { return source.kind == KeySource::Kind::jwt; });
+    return std::ranges::any_of(part.sources, [](const KeySource& source) {
+      return source.kind == KeySource::SourceKind::jwt;
+    });
   });
 }
 
 // Reads one route.
 class RouteYamlReader {
  public:
-  RouteYamlReader(const Node& node, Route& route, const RouteReadContext& reading)
+  RouteYamlReader(const YamlNode& node, RouteConfig& route, const RouteReadContext& reading)
       : node_(node), route_(route), reading_(reading), problems_(reading.problems) {}
 
   void read() {
     check_known_fields();
     read_name();
-    if (const Node* match = node_.find("match")) route_.match = read_match(*match, problems_);
+    if (const YamlNode* match = node_.find("match")) route_.match = read_match(*match, problems_);
     read_settings(node_, route_, reading_);
     read_upstream();
     read_limits();
@@ -149,7 +150,7 @@ class RouteYamlReader {
   }
 
   void read_name() {
-    const Node* name = node_.find("name");
+    const YamlNode* name = node_.find("name");
     if (name == nullptr) return;
     const std::string text = policy::read_text(*name, "name", problems_);
     constexpr wire::CharSet allowed{"-._"};
@@ -163,7 +164,7 @@ class RouteYamlReader {
   }
 
   void read_upstream() {
-    if (const Node* upstream = node_.find("upstream")) {
+    if (const YamlNode* upstream = node_.find("upstream")) {
       route_.service.servers = read_upstreams(*upstream, problems_);
     } else {
       problems_.push_back(
@@ -172,7 +173,7 @@ class RouteYamlReader {
   }
 
   void read_limits() {
-    const Node* policy = node_.find("policy");
+    const YamlNode* policy = node_.find("policy");
     const bool own = node_.find("limits") != nullptr;
     if (policy != nullptr && own) {
       problems_.push_back({policy->place, "policy or limits: one of them is enough"});
@@ -183,7 +184,7 @@ class RouteYamlReader {
       return;
     }
     for (const std::string_view name : policy::route_policy_fields()) {
-      const Node* field = node_.find(name);
+      const YamlNode* field = node_.find(name);
       if (field == nullptr) continue;
       problems_.push_back({field->place, fmt::format("\"{}\" belongs to limits: write limits: in "
                                                      "this route, or move it to the policy",
@@ -202,13 +203,13 @@ class RouteYamlReader {
 
   // (Defaults of all routes may name limits that only some have.)
   void check_refused() {
-    const Node* refused = node_.find("refused");
+    const YamlNode* refused = node_.find("refused");
     const auto policy = reading_.file.policies.find(route_.policy);
     if (refused == nullptr || policy == reading_.file.policies.end()) return;
-    const Node* limits = refused->find("limits");
+    const YamlNode* limits = refused->find("limits");
     if (limits == nullptr) return;
     const std::set<std::string> known = limit_names_of(policy->second);
-    for (const Node::Field& field : limits->fields) {
+    for (const YamlNode::Field& field : limits->fields) {
       if (known.contains(field.name)) continue;
       problems_.push_back(
           {field.place, fmt::format("the policy {} has no limit {}{}", in_quotes(route_.policy),
@@ -228,8 +229,8 @@ class RouteYamlReader {
   }
 
   void read_keys() {
-    const Node* key = node_.find("key");
-    const Node* parts = node_.find("parts");
+    const YamlNode* key = node_.find("key");
+    const YamlNode* parts = node_.find("parts");
     if (key != nullptr && parts != nullptr) {
       problems_.push_back({parts->place, "key or parts: one of them is enough"});
     } else if (key != nullptr) {
@@ -237,7 +238,7 @@ class RouteYamlReader {
     } else if (parts != nullptr) {
       route_.key = read_parts(*parts, problems_);
     }
-    const Node* written = key != nullptr ? key : parts;
+    const YamlNode* written = key != nullptr ? key : parts;
     const bool limits = !route_.policy.empty();
     if (written == nullptr && limits) {
       problems_.push_back({node_.place, fmt::format("this route has limits but no key: write {}",
@@ -271,7 +272,7 @@ class RouteYamlReader {
   }
 
   // A limit that counts by a part needs a source for it.
-  void check_parts(const Node& written) {
+  void check_parts(const YamlNode& written) {
     const std::set<std::string> needed = needed_parts();
     std::vector<std::string> missing;
     for (const std::string& part : needed) {
@@ -290,7 +291,7 @@ class RouteYamlReader {
   }
 
   void read_bandwidth() {
-    const Node* node = node_.find("bandwidth");
+    const YamlNode* node = node_.find("bandwidth");
     if (node == nullptr) return;
     Bandwidth bandwidth{.policy = policy::bandwidth_policy_name(route_.name)};
     if (node->is_map()) read_bandwidth_map(*node, bandwidth);
@@ -299,14 +300,14 @@ class RouteYamlReader {
     route_.bandwidth = std::move(bandwidth);
   }
 
-  void read_bandwidth_map(const Node& node, Bandwidth& bandwidth) {
+  void read_bandwidth_map(const YamlNode& node, Bandwidth& bandwidth) {
     policy::check_fields(node, kBandwidth, "\"bandwidth\"", problems_);
     if (node.find("limit") == nullptr) {
       problems_.push_back(
           {node.place, "\"bandwidth\" needs a limit: write { limit: 10MB/s, key: ip }"});
     }
-    if (const Node* key = node.find("key")) bandwidth.key = read_key(*key, problems_);
-    if (const Node* of = node.find("of")) {
+    if (const YamlNode* key = node.find("key")) bandwidth.key = read_key(*key, problems_);
+    if (const YamlNode* of = node.find("of")) {
       const std::size_t which = policy::read_word(*of, "of", kOf, problems_);
       bandwidth.requests = which != 2;
       bandwidth.responses = which != 1;
@@ -319,11 +320,11 @@ class RouteYamlReader {
   }
 
   // Bytes are taken while they pass: that needs a bucket with room for a useful amount.
-  void check_bandwidth(const Node& node, const Bandwidth& bandwidth) {
+  void check_bandwidth(const YamlNode& node, const Bandwidth& bandwidth) {
     const auto policy = reading_.file.policies.find(bandwidth.policy);
     if (policy == reading_.file.policies.end() || policy->second.limits.size() != 1) return;
     const policy::Limit& limit = policy->second.limits.front();
-    const auto* bucket = std::get_if<core::Bucket>(&limit.rule);
+    const auto* bucket = std::get_if<core::Bucket>(&limit.limit);
     if (bucket == nullptr || bucket->queue || !limit.by.empty()) {
       problems_.push_back(
           {node.place, "a bandwidth is a single rate of bytes: write one like 10MB/s"});
@@ -351,8 +352,8 @@ class RouteYamlReader {
 
   static constexpr Permits kMinBandwidth = 1024;
 
-  const Node& node_;
-  Route& route_;
+  const YamlNode& node_;
+  RouteConfig& route_;
   const RouteReadContext& reading_;
   Problems& problems_;
 };
@@ -363,19 +364,19 @@ bool matches_everything(const MatchRules& match) {
   return match.hosts.empty() && any_path && match.methods.empty();
 }
 
-void check_names(const Node& node, const std::vector<Route>& routes, Problems& problems) {
+void check_names(const YamlNode& node, const std::vector<RouteConfig>& routes, Problems& problems) {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < routes.size(); ++i) {
     if (names.insert(routes[i].name).second) continue;
-    const Node* name = node.items[i]->find("name");
+    const YamlNode* name = node.items[i]->find("name");
     problems.push_back(
         {name != nullptr ? name->place : node.items[i]->place,
          fmt::format("two routes have the name {}: choose another", in_quotes(routes[i].name))});
   }
 }
 
-void check_order(const Node& node, const std::vector<Route>& routes, Problems& warnings) {
-  const auto last = std::ranges::find_if(routes, matches_everything, &Route::match);
+void check_order(const YamlNode& node, const std::vector<RouteConfig>& routes, Problems& warnings) {
+  const auto last = std::ranges::find_if(routes, matches_everything, &RouteConfig::match);
   if (last == routes.end()) return;
   for (auto i = static_cast<std::size_t>(last - routes.begin()) + 1; i < routes.size(); ++i) {
     warnings.push_back({node.items[i]->place,
@@ -388,28 +389,29 @@ void check_order(const Node& node, const std::vector<Route>& routes, Problems& w
 
 std::span<const std::string_view> route_settings() { return kSettings; }
 
-void read_settings(const Node& map, Route& route, const RouteReadContext& reading) {
+void read_settings(const YamlNode& map, RouteConfig& route, const RouteReadContext& reading) {
   Problems& problems = reading.problems;
   read_service(map, route.service, problems);
-  if (const Node* node = map.find("empty_key")) route.empty_key = read_empty_key(*node, problems);
-  if (const Node* node = map.find("jwt")) {
+  if (const YamlNode* node = map.find("empty_key"))
+    route.empty_key = read_empty_key(*node, problems);
+  if (const YamlNode* node = map.find("jwt")) {
     route.jwt = read_jwt(*node, reading.read_text, problems, reading.warnings);
   }
-  if (const Node* node = map.find("cost")) route.cost = read_cost(*node, problems);
-  if (const Node* node = map.find("queue")) read_queue(*node, route.queue, problems);
-  if (const Node* node = map.find("refused")) {
+  if (const YamlNode* node = map.find("cost")) route.cost = read_cost(*node, problems);
+  if (const YamlNode* node = map.find("queue")) read_queue(*node, route.queue, problems);
+  if (const YamlNode* node = map.find("refused")) {
     route.refused = read_refused(*node, route.service, reading.read_text, problems);
   }
   read_choice(map, "headers", kHeaders, route.headers, problems);
-  if (const Node* node = map.find("max_body")) read_max_body(*node, route.max_body, problems);
+  if (const YamlNode* node = map.find("max_body")) read_max_body(*node, route.max_body, problems);
   read_choice(map, "forwarded", kForwarded, route.forwarded, problems);
   read_choice(map, "upstream_host", kHost, route.host, problems);
   read_choice(map, "upstream_path", kPath, route.path, problems);
 }
 
-std::vector<Route> read_routes(const Node& node, const Route& defaults,
-                               const RouteReadContext& reading) {
-  std::vector<Route> routes;
+std::vector<RouteConfig> read_routes(const YamlNode& node, const RouteConfig& defaults,
+                                     const RouteReadContext& reading) {
+  std::vector<RouteConfig> routes;
   Problems& problems = reading.problems;
   if (!node.is_list() || node.items.empty()) {
     problems.push_back(
@@ -424,8 +426,8 @@ std::vector<Route> read_routes(const Node& node, const Route& defaults,
     return routes;
   }
   for (std::size_t i = 0; i < node.items.size(); ++i) {
-    const Node& item = *node.items[i];
-    Route& route = routes.emplace_back(defaults);
+    const YamlNode& item = *node.items[i];
+    RouteConfig& route = routes.emplace_back(defaults);
     route.name = policy::route_name(item, i);
     if (item.is_map()) {
       RouteYamlReader(item, route, reading).read();

@@ -12,7 +12,7 @@ namespace weir::gateway {
 
 // The context for reading routes.
 struct RouteReadContext {
-  const policy::Config& file;
+  const policy::DaemonConfig& file;
   const ReadText& read_text;
   policy::Problems& problems;
   policy::Problems& warnings;
@@ -22,10 +22,11 @@ struct RouteReadContext {
 std::span<const std::string_view> route_settings();
 
 // Reads these fields from a map; absent ones keep the value that `route` has.
-void read_settings(const policy::Node& map, Route& route, const RouteReadContext& reading);
+void read_settings(const policy::YamlNode& map, RouteConfig& route,
+                   const RouteReadContext& reading);
 
 // Reads `routes:`. `defaults` has the defaults of all routes.
-std::vector<Route> read_routes(const policy::Node& node, const Route& defaults,
-                               const RouteReadContext& reading);
+std::vector<RouteConfig> read_routes(const policy::YamlNode& node, const RouteConfig& defaults,
+                                     const RouteReadContext& reading);
 
 }  // namespace weir::gateway

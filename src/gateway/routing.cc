@@ -10,11 +10,11 @@ namespace {
 
 void add(PolicyTraits& traits, const std::vector<policy::Limit>& limits) {
   for (const policy::Limit& limit : limits) {
-    traits.has_queue |= core::is_queue(limit.rule);
-    const auto* concurrent = std::get_if<core::Concurrency>(&limit.rule);
+    traits.has_queue |= core::is_queue(limit.limit);
+    const auto* concurrent = std::get_if<core::Concurrency>(&limit.limit);
     if (concurrent == nullptr) continue;
-    traits.hold_time =
-        traits.has_concurrency ? std::min(traits.hold_time, concurrent->lease) : concurrent->lease;
+    traits.hold_time = traits.has_concurrency ? std::min(traits.hold_time, concurrent->hold_time)
+                                              : concurrent->hold_time;
     traits.has_concurrency = true;
   }
 }
@@ -36,22 +36,22 @@ Permits capacity_of(const policy::PolicySet& policies, const std::string& name) 
   const auto found = policies.find(name);
   if (found == policies.end()) return kMaxCapacity;
   for (const policy::Limit& limit : found->second.limits) {
-    capacity = std::min(capacity, core::capacity(limit.rule));
+    capacity = std::min(capacity, core::capacity(limit.limit));
   }
   return std::max<Permits>(capacity, 1);
 }
 
-std::vector<std::string> headers_read_by(const Route& route) {
+std::vector<std::string> headers_read_by(const RouteConfig& route) {
   std::vector<std::string> names;
   const auto add_part = [&](const KeyPart& part) {
     for (const KeySource& source : part.sources) {
-      if (source.kind == KeySource::Kind::header) names.push_back(source.name);
+      if (source.kind == KeySource::SourceKind::header) names.push_back(source.name);
     }
   };
   std::ranges::for_each(route.key, add_part);
   if (route.bandwidth) add_part(route.bandwidth->key);
   if (route.jwt) names.push_back(route.jwt->rules().header);
-  if (route.cost.kind == Cost::Kind::header) names.push_back(route.cost.header);
+  if (route.cost.kind == RequestCost::CostKind::header) names.push_back(route.cost.header);
   return names;
 }
 
@@ -71,11 +71,11 @@ void BackendRegistry::drop_unused() {
 }
 
 Result<std::shared_ptr<const Routing>, Error> make_routing(
-    const std::shared_ptr<const Config>& config, const policy::PolicySet& policies,
+    const std::shared_ptr<const GatewayConfig>& config, const policy::PolicySet& policies,
     BackendRegistry& backends, GatewayMetrics& metrics, std::shared_ptr<AccessLogFile> log) {
   auto routing = std::make_shared<Routing>(config, policies);
   routing->log = std::move(log);
-  for (const Route& route : config->routes) {
+  for (const RouteConfig& route : config->routes) {
     Routing::RouteRuntime runtime{.traits = traits_of(policies, route.policy),
                                   .headers_read = headers_read_by(route),
                                   .metrics = &metrics.route(route.name)};

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "gateway/access_log.h"
+#include "gateway/admission.h"
 #include "gateway/backend.h"
-#include "gateway/claim.h"
 #include "gateway/config.h"
-#include "gateway/match.h"
-#include "gateway/refusal.h"
+#include "gateway/deny_reply.h"
+#include "gateway/route_table.h"
 #include "policy/policy_file.h"
 
 namespace weir::gateway {
@@ -30,12 +30,12 @@ struct Routing {
     RouteMetrics* metrics = nullptr;
   };
 
-  Routing(std::shared_ptr<const Config> routes_config, const policy::PolicySet& policies)
+  Routing(std::shared_ptr<const GatewayConfig> routes_config, const policy::PolicySet& policies)
       : config(std::move(routes_config)),
         table(config->routes),
         rate_limit_headers(policies, config->legacy_headers) {}
 
-  const std::shared_ptr<const Config> config;
+  const std::shared_ptr<const GatewayConfig> config;
   const RouteTable table;
   const RateLimitHeaders rate_limit_headers;
   std::shared_ptr<AccessLogFile> log{};  // null: no access log
@@ -61,7 +61,7 @@ class BackendRegistry {
 
 // Fails if the name of a server does not resolve.
 Result<std::shared_ptr<const Routing>, Error> make_routing(
-    const std::shared_ptr<const Config>& config, const policy::PolicySet& policies,
+    const std::shared_ptr<const GatewayConfig>& config, const policy::PolicySet& policies,
     BackendRegistry& backends, GatewayMetrics& metrics, std::shared_ptr<AccessLogFile> log);
 
 // The routing for new requests. Thread-safe.

@@ -33,7 +33,7 @@ bool has_port(std::string_view authority) {
   return colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket);
 }
 
-std::optional<Upstream> read_upstream(const Node& node, Problems& problems) {
+std::optional<Upstream> read_upstream(const YamlNode& node, Problems& problems) {
   constexpr std::string_view http = "http://";
   constexpr std::string_view https = "https://";
   const auto wrong = [&](std::string message) {
@@ -68,21 +68,21 @@ std::optional<Upstream> read_upstream(const Node& node, Problems& problems) {
   return upstream;
 }
 
-void read_timeouts(const Node& node, UpstreamTimeouts& timeouts, Problems& problems) {
+void read_timeouts(const YamlNode& node, UpstreamTimeouts& timeouts, Problems& problems) {
   if (!policy::is_map_of(node, "timeouts", kTimeouts, problems)) return;
-  if (const Node* field = node.find("connect")) {
+  if (const YamlNode* field = node.find("connect")) {
     read_time(*field, "connect", MayBeOff::no, timeouts.connect, problems);
   }
-  if (const Node* field = node.find("read")) {
+  if (const YamlNode* field = node.find("read")) {
     read_time(*field, "read", MayBeOff::yes, timeouts.read, problems);
   }
-  if (const Node* field = node.find("total")) {
+  if (const YamlNode* field = node.find("total")) {
     read_time(*field, "total", MayBeOff::yes, timeouts.total, problems);
   }
 }
 
 // Reads 200 or 200-299.
-void read_statuses(const Node& node, HealthCheckConfig::Active& active, Problems& problems) {
+void read_statuses(const YamlNode& node, HealthCheckConfig::Active& active, Problems& problems) {
   const std::string_view text = node.is_scalar() ? std::string_view{node.text} : std::string_view{};
   const std::size_t dash = std::min(text.find('-'), text.size());
   const auto read = [](std::string_view digits, int& into) {
@@ -104,23 +104,23 @@ void read_statuses(const Node& node, HealthCheckConfig::Active& active, Problems
   active.max_status = max;
 }
 
-void read_passive(const Node& node, HealthCheckConfig& health, Problems& problems) {
+void read_passive(const YamlNode& node, HealthCheckConfig& health, Problems& problems) {
   if (node.is_scalar() && node.text == "off") {
     health.passive = std::nullopt;
     return;
   }
   if (!policy::is_map_of(node, "passive", kPassive, problems)) return;
   HealthCheckConfig::Passive passive;
-  if (const Node* field = node.find("failures")) {
+  if (const YamlNode* field = node.find("failures")) {
     read_number(*field, "failures", {1, kMaxInARow}, passive.failures, problems);
   }
-  if (const Node* field = node.find("for")) {
+  if (const YamlNode* field = node.find("for")) {
     read_time(*field, "for", MayBeOff::no, passive.ejection_time, problems);
   }
   health.passive = passive;
 }
 
-void read_check_path(const Node& node, HealthCheckConfig::Active& active, Problems& problems) {
+void read_check_path(const YamlNode& node, HealthCheckConfig::Active& active, Problems& problems) {
   active.path = policy::read_text(node, "path", problems);
   const bool clean = active.path.starts_with('/') && is_field_value(active.path) &&
                      active.path.find(' ') == std::string::npos;
@@ -130,7 +130,7 @@ void read_check_path(const Node& node, HealthCheckConfig::Active& active, Proble
                                in_quotes(active.path))});
 }
 
-void read_active(const Node& node, HealthCheckConfig& health, Problems& problems) {
+void read_active(const YamlNode& node, HealthCheckConfig& health, Problems& problems) {
   if (node.is_scalar() && node.text == "off") {
     health.active = std::nullopt;
     return;
@@ -142,58 +142,58 @@ void read_active(const Node& node, HealthCheckConfig& health, Problems& problems
     return;
   }
   if (!policy::is_map_of(node, "active", kActive, problems)) return;
-  if (const Node* field = node.find("path")) {
+  if (const YamlNode* field = node.find("path")) {
     read_check_path(*field, active, problems);
   } else {
     problems.push_back({node.place, "\"active\" needs a path: write path: /healthz"});
   }
-  if (const Node* field = node.find("every")) {
+  if (const YamlNode* field = node.find("every")) {
     read_time(*field, "every", MayBeOff::no, active.every, problems);
   }
-  if (const Node* field = node.find("timeout")) {
+  if (const YamlNode* field = node.find("timeout")) {
     read_time(*field, "timeout", MayBeOff::no, active.timeout, problems);
   }
-  if (const Node* field = node.find("healthy")) {
+  if (const YamlNode* field = node.find("healthy")) {
     read_number(*field, "healthy", {1, kMaxInARow}, active.healthy, problems);
   }
-  if (const Node* field = node.find("unhealthy")) {
+  if (const YamlNode* field = node.find("unhealthy")) {
     read_number(*field, "unhealthy", {1, kMaxInARow}, active.unhealthy, problems);
   }
-  if (const Node* field = node.find("status")) read_statuses(*field, active, problems);
+  if (const YamlNode* field = node.find("status")) read_statuses(*field, active, problems);
   health.active = active;
 }
 
-void read_health(const Node& node, HealthCheckConfig& health, Problems& problems) {
+void read_health(const YamlNode& node, HealthCheckConfig& health, Problems& problems) {
   if (node.is_scalar() && node.text == "off") {
     health = {.passive = std::nullopt, .active = std::nullopt};
     return;
   }
   if (!policy::is_map_of(node, "health", kHealth, problems)) return;
-  if (const Node* field = node.find("passive")) read_passive(*field, health, problems);
-  if (const Node* field = node.find("active")) read_active(*field, health, problems);
+  if (const YamlNode* field = node.find("passive")) read_passive(*field, health, problems);
+  if (const YamlNode* field = node.find("active")) read_active(*field, health, problems);
 }
 
 }  // namespace
 
-std::vector<Upstream> read_upstreams(const Node& node, Problems& problems) {
+std::vector<Upstream> read_upstreams(const YamlNode& node, Problems& problems) {
   std::vector<Upstream> servers;
-  for (const Node* item : one_or_more(node, "upstream", problems)) {
+  for (const YamlNode* item : one_or_more(node, "upstream", problems)) {
     if (auto upstream = read_upstream(*item, problems)) servers.push_back(*std::move(upstream));
   }
   return servers;
 }
 
-void read_service(const Node& map, ServiceConfig& service, Problems& problems) {
-  if (const Node* node = map.find("balance")) {
+void read_service(const YamlNode& map, ServiceConfig& service, Problems& problems) {
+  if (const YamlNode* node = map.find("balance")) {
     service.balance =
-        static_cast<Balance>(policy::read_word(*node, "balance", kBalances, problems));
+        static_cast<LoadBalancing>(policy::read_word(*node, "balance", kBalances, problems));
   }
-  if (const Node* node = map.find("timeouts")) read_timeouts(*node, service.timeouts, problems);
-  if (const Node* node = map.find("retries")) {
+  if (const YamlNode* node = map.find("timeouts")) read_timeouts(*node, service.timeouts, problems);
+  if (const YamlNode* node = map.find("retries")) {
     read_number(*node, "retries", {0, kMaxRetries}, service.retries, problems);
   }
-  if (const Node* node = map.find("health")) read_health(*node, service.health, problems);
-  if (const Node* node = map.find("idle_connections")) {
+  if (const YamlNode* node = map.find("health")) read_health(*node, service.health, problems);
+  if (const YamlNode* node = map.find("idle_connections")) {
     read_number(*node, "idle_connections", {0, 1'000'000}, service.idle_connections, problems);
   }
 }

@@ -17,7 +17,7 @@ std::string range_of(ValueRange bounds) {
 }
 
 template <typename Number>
-void read_integer(const Node& node, std::string_view what, ValueRange bounds, Number& into,
+void read_integer(const YamlNode& node, std::string_view what, ValueRange bounds, Number& into,
                   Problems& problems) {
   const std::string quoted = fmt::format("\"{}\"", what);
   if (!node.is_scalar()) {
@@ -38,20 +38,20 @@ void read_integer(const Node& node, std::string_view what, ValueRange bounds, Nu
 
 }  // namespace
 
-void read_number(const Node& node, std::string_view what, ValueRange bounds, Permits& into,
+void read_number(const YamlNode& node, std::string_view what, ValueRange bounds, Permits& into,
                  Problems& problems) {
   read_integer(node, what, bounds, into, problems);
 }
-void read_number(const Node& node, std::string_view what, ValueRange bounds, std::size_t& into,
+void read_number(const YamlNode& node, std::string_view what, ValueRange bounds, std::size_t& into,
                  Problems& problems) {
   read_integer(node, what, bounds, into, problems);
 }
-void read_number(const Node& node, std::string_view what, ValueRange bounds, int& into,
+void read_number(const YamlNode& node, std::string_view what, ValueRange bounds, int& into,
                  Problems& problems) {
   read_integer(node, what, bounds, into, problems);
 }
 
-void read_time(const Node& node, std::string_view what, MayBeOff may_be_off, Nanos& into,
+void read_time(const YamlNode& node, std::string_view what, MayBeOff may_be_off, Nanos& into,
                Problems& problems) {
   const bool off = node.is_scalar() && node.text == "off" && may_be_off == MayBeOff::yes;
   if (off) {

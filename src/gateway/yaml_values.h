@@ -16,24 +16,24 @@
 
 namespace weir::gateway {
 
-using policy::Node;
 using policy::Problems;
+using policy::YamlNode;
 
 // The range of an integer, or of a size like 32KiB.
 struct ValueRange {
   Permits min = 0;
   Permits max = INT64_MAX;
 };
-void read_number(const Node& node, std::string_view what, ValueRange bounds, Permits& into,
+void read_number(const YamlNode& node, std::string_view what, ValueRange bounds, Permits& into,
                  Problems& problems);
-void read_number(const Node& node, std::string_view what, ValueRange bounds, std::size_t& into,
+void read_number(const YamlNode& node, std::string_view what, ValueRange bounds, std::size_t& into,
                  Problems& problems);
-void read_number(const Node& node, std::string_view what, ValueRange bounds, int& into,
+void read_number(const YamlNode& node, std::string_view what, ValueRange bounds, int& into,
                  Problems& problems);
 
 // Reads a time above zero; `off`, where allowed, means unlimited.
 enum class MayBeOff { no, yes };
-void read_time(const Node& node, std::string_view what, MayBeOff may_be_off, Nanos& into,
+void read_time(const YamlNode& node, std::string_view what, MayBeOff may_be_off, Nanos& into,
                Problems& problems);
 
 using policy::is_field_name;

@@ -30,7 +30,7 @@ struct KernelClocks {
 class SystemClock final : public Clock {
  public:
   Instant now() const noexcept override { return time_.now(); }
-  Nanos passed() const noexcept override { return Nanos{KernelClocks::monotonic()}; }
+  Nanos monotonic() const noexcept override { return Nanos{KernelClocks::monotonic()}; }
 
   bool sleep_until(Instant then, std::stop_token stop) const override {
     std::mutex mutex;

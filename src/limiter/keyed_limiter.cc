@@ -6,7 +6,7 @@
 #include "limiter/flaw.h"
 #include "limiter/limit_access.h"
 #include "limiter/reservation_access.h"
-#include "limiter/waiting.h"
+#include "limiter/turn_waiter.h"
 #include "store/memory/table.h"
 
 namespace weir {
@@ -28,10 +28,10 @@ bool is_key(std::string_view key) { return !key.empty() && key.size() <= kMaxKey
 constexpr const char* kKeyedNotForConcurrency =
     "weir: a KeyedLimiter cannot limit concurrency: use an Engine with a concurrent limit";
 
-store::Layout layout_for(const core::Limit& limit, const KeyedOptions& options) {
-  const bool has_records = std::holds_alternative<core::ExactLog>(limit);
+store::TableLayout layout_for(const core::Limit& limit, const KeyedOptions& options) {
+  const bool has_records = std::holds_alternative<core::SlidingLog>(limit);
   const auto layout =
-      store::Layout::for_keys(options.max_keys, has_records ? options.record_bytes : 0);
+      store::TableLayout::for_keys(options.max_keys, has_records ? options.record_bytes : 0);
   if (!layout) throw std::invalid_argument("weir: " + layout.error().message);
   return *layout;
 }
@@ -50,7 +50,11 @@ struct KeyedLimiter::Impl final : detail::Issuer {
   }
 
   store::Item item(const store::Fingerprint& key, const core::Ask& ask) const noexcept {
-    return {.limit = &limit, .key = key, .sharing = sharing, .ask = ask, .when_full = when_full};
+    return {.limit = &limit,
+            .key = key,
+            .overflow_key = overflow_key,
+            .ask = ask,
+            .when_full = when_full};
   }
 
   Decision take(Instant now, std::string_view key, Permits cost) noexcept {
@@ -94,12 +98,12 @@ struct KeyedLimiter::Impl final : detail::Issuer {
 
   const core::Limit limit;
   const core::Bucket* const bucket = std::get_if<core::Bucket>(&limit);
-  const bool has_record = std::holds_alternative<core::ExactLog>(limit);
+  const bool has_record = std::holds_alternative<core::SlidingLog>(limit);
   const WhenFull when_full;
   const Clock& clock;
   store::Table table;
-  const store::Fingerprint sharing =
-      store::fingerprint(table.seed(), 0, store::KeyKind::sharing, {}, has_record);
+  const store::Fingerprint overflow_key =
+      store::fingerprint(table.seed(), 0, store::KeyKind::overflow, {}, has_record);
 };
 
 namespace {
@@ -124,7 +128,7 @@ struct OneKey {
 }  // namespace
 
 KeyedLimiter::KeyedLimiter(Limit limit, KeyedOptions options, const Clock& clock)
-    : impl_(std::make_unique<Impl>(rule_of(limit), options, clock)) {}
+    : impl_(std::make_unique<Impl>(core_limit_of(limit), options, clock)) {}
 
 KeyedLimiter::~KeyedLimiter() = default;
 

@@ -35,11 +35,11 @@ Limit Limit::window(Permits count, Nanos period) {
 }
 
 Limit Limit::sliding(Permits count, Nanos period) {
-  return limit_of(made_or_throw(core::Sliding::make({.count = count, .period = period})));
+  return limit_of(made_or_throw(core::SlidingCounter::make({.count = count, .period = period})));
 }
 
 Limit Limit::sliding_exact(Permits count, Nanos period) {
-  return limit_of(made_or_throw(core::ExactLog::make({.count = count, .period = period})));
+  return limit_of(made_or_throw(core::SlidingLog::make({.count = count, .period = period})));
 }
 
 Limit Limit::queue(Rate rate, Permits places, Permits undelayed) {
@@ -50,7 +50,7 @@ Permits Limit::capacity() const noexcept { return core::capacity(core_->limit); 
 
 }  // namespace v0
 
-const core::Limit& rule_of(const Limit& limit) noexcept {
+const core::Limit& core_limit_of(const Limit& limit) noexcept {
   return detail::LimitAccess::core_limit(limit);
 }
 

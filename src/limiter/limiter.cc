@@ -16,7 +16,7 @@
 #include "limiter/flaw.h"
 #include "limiter/limit_access.h"
 #include "limiter/reservation_access.h"
-#include "limiter/waiting.h"
+#include "limiter/turn_waiter.h"
 #include "store/memory/atomic_state.h"
 
 namespace weir {
@@ -27,8 +27,8 @@ namespace {
 using core::Ask;
 using core::Bucket;
 using core::Concurrency;
-using core::ExactLog;
 using core::Receipt;
+using core::SlidingLog;
 using core::State;
 
 constexpr const char* kNotForConcurrency =
@@ -37,13 +37,13 @@ constexpr const char* kNotForConcurrency =
 // The log of an exact sliding window, which is too large for compare-and-swap.
 struct LockedLog {
   std::mutex mutex;
-  core::Log::Head head{};
+  core::AdmissionLog::Head head{};
   std::vector<core::LogEntry> ring;
 
   explicit LockedLog(const core::Limit& limit)
-      : ring(std::holds_alternative<ExactLog>(limit) ? core::capacity(limit) : 0) {}
+      : ring(std::holds_alternative<SlidingLog>(limit) ? core::capacity(limit) : 0) {}
 
-  core::Log log() { return {head, ring}; }
+  core::AdmissionLog log() { return {head, ring}; }
 };
 
 constexpr std::size_t kCacheLine = 64;
@@ -89,7 +89,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
       if (ahead >= whole->narrow) [[unlikely]] {
         return take_any(now, cost);
       }
-      const core::Taken taken = core::gcra::step<std::int64_t, true>(
+      const core::StepResult taken = core::gcra::step<std::int64_t, true>(
           *whole, before, ns(now), std::max<std::int64_t>(ahead, 0), cost, 0);
       if (!taken.decision || state.compare_exchange_when(before.when, taken.next.when)) {
         return core::word_by_word(taken.decision);
@@ -112,7 +112,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
   Decision take_from(const L& l, Instant now, const Ask& ask, Receipt* receipt) noexcept {
     for (;;) {
       const State before = state.load();
-      const core::Taken taken = core::take(l, before, now, ask);
+      const core::StepResult taken = core::take(l, before, now, ask);
       if (taken.next != before && !state.compare_exchange(before, taken.next)) continue;
       if (receipt != nullptr) {
         *receipt = {in_range(now), taken.decision ? ask.cost : 0, before, taken.next};
@@ -121,14 +121,14 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
     }
   }
 
-  Decision take_from(const ExactLog& l, Instant now, const Ask& ask, Receipt* receipt) noexcept {
+  Decision take_from(const SlidingLog& l, Instant now, const Ask& ask, Receipt* receipt) noexcept {
     const std::lock_guard lock(log.mutex);
-    const core::Choice choice = decide(l, log.log(), now, ask);
-    if (choice.outcome == Outcome::allowed) {
+    const core::Evaluation evaluation = decide(l, log.log(), now, ask);
+    if (evaluation.outcome == Outcome::allowed) {
       const Instant at = charge(l, log.log(), now, ask.cost);
       if (receipt != nullptr) *receipt = {.at = at, .taken = ask.cost};
     }
-    return describe(l, choice, now);
+    return describe(l, evaluation, now);
   }
 
   Decision peek(Instant now, Permits cost) noexcept {
@@ -140,18 +140,18 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
     return core::peek(l, state.load(), now, ask);
   }
 
-  Decision peek_at(const ExactLog& l, Instant now, const Ask& ask) noexcept {
+  Decision peek_at(const SlidingLog& l, Instant now, const Ask& ask) noexcept {
     const std::lock_guard lock(log.mutex);
     return describe(l, decide(l, log.log(), now, ask), now);
   }
 
-  Decision describe(const ExactLog& l, const core::Choice& choice, Instant now) {
-    return {.outcome = choice.outcome,
+  Decision describe(const SlidingLog& l, const core::Evaluation& evaluation, Instant now) {
+    return {.outcome = evaluation.outcome,
             .limit = capacity(l),
             .remaining = remaining(l, log.log(), now),
-            .retry_after = choice.retry_after,
+            .retry_after = evaluation.retry_after,
             .reset_after = until(in_range(now), rest_at(l, log.log())),
-            .wait = choice.wait};
+            .wait = evaluation.wait};
   }
 
   // ---- Giving back
@@ -177,7 +177,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
     }
   }
 
-  bool give_back_to(const ExactLog& l, Instant now, const RefundInfo& info) noexcept {
+  bool give_back_to(const SlidingLog& l, Instant now, const RefundInfo& info) noexcept {
     const std::lock_guard lock(log.mutex);
     if (was_reset_since(info)) return false;
     Receipt receipt = info.receipt;
@@ -223,7 +223,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
   // Constant after construction.
   const core::Limit limit;
   const Bucket* const bucket = std::get_if<Bucket>(&limit);
-  const Bucket* const whole = bucket != nullptr && bucket->pace.parts == 1 ? bucket : nullptr;
+  const Bucket* const whole = bucket != nullptr && bucket->interval.parts == 1 ? bucket : nullptr;
   const Clock& clock;
 
   // The usage: in the log under an exact sliding window, otherwise in the state.
@@ -233,7 +233,7 @@ struct alignas(kCacheLine) Limiter::Impl final : detail::Issuer {
 };
 
 Limiter::Limiter(Limit limit, const Clock& clock)
-    : impl_(std::make_unique<Impl>(rule_of(limit), clock)) {}
+    : impl_(std::make_unique<Impl>(core_limit_of(limit), clock)) {}
 
 Limiter::~Limiter() = default;
 

@@ -9,7 +9,7 @@
 #include "core/limit.h"
 #include "limiter/flaw.h"
 #include "limiter/reservation_access.h"
-#include "limiter/waiting.h"
+#include "limiter/turn_waiter.h"
 
 namespace weir {
 inline namespace v0 {
@@ -40,7 +40,7 @@ struct SmoothLimiter::Impl final : detail::Issuer {
 
   Decision take(Instant now, const core::Ask& ask, RefundInfo& receipt) {
     const std::lock_guard lock(mutex);
-    const core::Taken taken = core::take(limit, state, now, ask);
+    const core::StepResult taken = core::take(limit, state, now, ask);
     receipt = {in_range(now), taken.decision ? ask.cost : 0, state, taken.next};
     state = taken.next;
     return taken.decision;

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/out_of_memory.h"
-#include "net/connection.h"
-#include "net/ground.h"
-#include "net/listen.h"
+#include "net/loop_context.h"
+#include "net/protocol_connection.h"
+#include "net/sockets.h"
 
 namespace weir::net {
 
@@ -29,13 +29,13 @@ using std::chrono::milliseconds;
 // message.
 struct SharedState {
   explicit SharedState(const LoopOptions& options)
-      : most_connections(options.most_connections),
+      : max_connections(options.max_connections),
         memory(options.connection_memory, static_cast<std::size_t>(options.threads)) {}
 
-  const std::size_t most_connections;
+  const std::size_t max_connections;
   MemoryBudget memory;
   std::atomic<std::uint64_t> accepted{0};
-  std::atomic<std::uint64_t> turned_away{0};
+  std::atomic<std::uint64_t> rejected{0};
   std::atomic<std::uint64_t> open{0};
   // Wakes the loops that hold more than their limit of buffer memory, so that they shed.
   std::function<void()> wake_large_loops{};
@@ -75,7 +75,7 @@ class LoopMailbox final : public Mailbox {
       has_posted_.store(false, std::memory_order_relaxed);
     }
     for (const auto& function : functions) {
-      if (!with_memory(function)) memory_.note_out_of_memory();
+      if (!catch_bad_alloc(function)) memory_.note_out_of_memory();
     }
   }
   void close() {
@@ -102,9 +102,9 @@ class Loop {
     state_.now_seconds = to_seconds(SteadyClock::now());
   }
 
-  int bind(Address& address, const Door& options) {
+  int bind(SocketAddress& address, const ListenerOptions& options) {
     int error = 0;
-    Descriptor socket = bind_reuseport(address, error);
+    FileDescriptor socket = bind_reuseport(address, error);
     if (error == 0) listeners_.emplace_back(*this, std::move(socket), options);
     return error;
   }
@@ -133,9 +133,9 @@ class Loop {
   void reset_iterated() { iterated_.store(false, std::memory_order_relaxed); }
 
  private:
-  class ListeningSocket final : public Watcher {
+  class ListeningSocket final : public EventHandler {
    public:
-    ListeningSocket(Loop& loop, Descriptor socket, const Door& options)
+    ListeningSocket(Loop& loop, FileDescriptor socket, const ListenerOptions& options)
         : loop_(loop), socket_(std::move(socket)), options_(options) {}
 
     void open() {
@@ -161,9 +161,9 @@ class Loop {
     }
 
     void make_handler_here() {
-      if (options_.house) handler_ = options_.house(loop_.context_);
+      if (options_.make_handler) handler_ = options_.make_handler(loop_.context_);
     }
-    Resident* handler() const { return handler_.get(); }
+    ConnectionHandler* handler() const { return handler_.get(); }
     void destroy_handler() { handler_ = nullptr; }
 
     void resume() {
@@ -182,13 +182,13 @@ class Loop {
 
    private:
     bool accept_one() {
-      if (handler_ && !handler_->has_room()) {
+      if (handler_ && !handler_->can_accept()) {
         pause();
         return false;
       }
       Peer peer;
       int error = 0;
-      Descriptor socket = accept_next(socket_, peer, error);
+      FileDescriptor socket = accept_next(socket_, peer, error);
       if (error == ECONNABORTED || error == EINTR) return true;  // the peer is gone already
       if (error == 0) loop_.add_connection(std::move(socket), peer, options_, handler_.get());
       // Most likely EMFILE: a connection has to close first.
@@ -203,31 +203,32 @@ class Loop {
     }
 
     Loop& loop_;
-    Descriptor socket_;
-    const Door& options_;
-    std::unique_ptr<Resident> handler_;  // null: the loop makes a ProtocolConnection of each socket
+    FileDescriptor socket_;
+    const ListenerOptions& options_;
+    std::unique_ptr<ConnectionHandler>
+        handler_;  // null: the loop makes a ProtocolConnection of each socket
     bool paused_ = false;
   };
 
   // Registers the loop's service with its poller.
-  class ServiceHandler final : public Watcher {
+  class ServiceHandler final : public EventHandler {
    public:
-    explicit ServiceHandler(std::unique_ptr<Companion> service) : service_(std::move(service)) {}
+    explicit ServiceHandler(std::unique_ptr<LoopService> service) : service_(std::move(service)) {}
 
     void on_ready() override { service_->run_ready(); }
     void on_out_of_memory() noexcept override {}  // the service's calls time out
-    void end_turn() { service_->end_turn(); }
+    void end_iteration() { service_->end_iteration(); }
     int descriptor() const { return service_->descriptor(); }
 
    private:
-    const std::unique_ptr<Companion> service_;
+    const std::unique_ptr<LoopService> service_;
   };
 
   void run() {
     // Nanoseconds by which the kernel may wake this thread late; its default is 50,000.
     if (options_.gather.count() > 0) prctl(PR_SET_TIMERSLACK, 1'000);
-    if (options_.companion) {
-      service_ = std::make_unique<ServiceHandler>(options_.companion());
+    if (options_.make_service) {
+      service_ = std::make_unique<ServiceHandler>(options_.make_service());
       state_.poller.add(service_->descriptor(), Interest::read, *service_);
     }
     this_thread_mailbox = mailbox_;
@@ -249,7 +250,7 @@ class Loop {
         next_tick = now + (shutting_down_ ? milliseconds{10} : milliseconds{250});
         guard([&] { tick(now); });
       }
-      end_turn();
+      end_iteration();
       shed();
       destroy_closed();
     }
@@ -264,7 +265,7 @@ class Loop {
   // Runs work that belongs to no connection. If an allocation fails in it, the rest of it is done
   // in a later iteration. (Connections handle failures in their own events themselves.)
   void guard(const auto& work) {
-    if (!with_memory(work)) state_.memory.note_out_of_memory();
+    if (!catch_bad_alloc(work)) state_.memory.note_out_of_memory();
   }
 
   // If all loops together exceed the limit, at least one loop exceeds its own. That one sheds, now
@@ -292,7 +293,7 @@ class Loop {
   void serve_run_queue() {
     auto& run_queue = state_.run_queue;
     if (run_queue.empty()) return;
-    const auto until = SteadyClock::now() + Protocol::kLongest;
+    const auto until = SteadyClock::now() + Protocol::kTimeSlice;
     do {
       ProtocolConnection* const first = run_queue.front();
       run_queue.pop_front();
@@ -302,17 +303,18 @@ class Loop {
 
   // Resumes woken connections, then lets the service send the requests that they made, together.
   // The service may answer some of those at once, which wakes connections again.
-  void end_turn() {
+  void end_iteration() {
     do {
       std::swap(state_.woken, resuming_);
       for (ProtocolConnection* connection : resuming_) connection->resume();
       resuming_.clear();
-      if (service_) guard([this] { service_->end_turn(); });
+      if (service_) guard([this] { service_->end_iteration(); });
     } while (!state_.woken.empty());
   }
 
-  void add_connection(Descriptor socket, const Peer& peer, const Door& options, Resident* handler) {
-    if (shared_.open.load(std::memory_order_relaxed) >= shared_.most_connections) {
+  void add_connection(FileDescriptor socket, const Peer& peer, const ListenerOptions& options,
+                      ConnectionHandler* handler) {
+    if (shared_.open.load(std::memory_order_relaxed) >= shared_.max_connections) {
       return reject(socket, options);
     }
     if (handler != nullptr) {
@@ -327,7 +329,7 @@ class Loop {
     auto connection =
         std::make_unique<ProtocolConnection>(std::move(socket), options, peer, state_);
     if (!connection->open()) {  // epoll refuses more descriptors
-      shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
+      shared_.rejected.fetch_add(1, std::memory_order_relaxed);
       return;
     }
     connection->index = connections_.size();
@@ -336,18 +338,19 @@ class Loop {
     shared_.open.fetch_add(1, std::memory_order_relaxed);
   }
 
-  void hand_over(Resident& handler, Descriptor socket, const Peer& peer) {
+  void hand_over(ConnectionHandler& handler, FileDescriptor socket, const Peer& peer) {
     try {
-      handler.admit(std::move(socket), peer);
+      handler.on_accept(std::move(socket), peer);
     } catch (const std::bad_alloc&) {
       shared_.open.fetch_sub(1, std::memory_order_relaxed);
       throw;
     }
   }
 
-  void reject(const Descriptor& socket, const Door& options) {
-    shared_.turned_away.fetch_add(1, std::memory_order_relaxed);
-    (void)!::send(socket.fd(), options.too_many.data(), options.too_many.size(), MSG_NOSIGNAL);
+  void reject(const FileDescriptor& socket, const ListenerOptions& options) {
+    shared_.rejected.fetch_add(1, std::memory_order_relaxed);
+    (void)!::send(socket.fd(), options.over_limit_reply.data(), options.over_limit_reply.size(),
+                  MSG_NOSIGNAL);
   }
 
   void begin_shutdown() {
@@ -367,14 +370,14 @@ class Loop {
     for (const auto& connection : connections_) connection->check_timeouts();
     state_.batch.shrink();
     for (const ListeningSocket& listener : listeners_) {
-      if (listener.handler() != nullptr) listener.handler()->look_around();
+      if (listener.handler() != nullptr) listener.handler()->on_tick();
     }
   }
 
   bool is_empty() const {
     return connections_.empty() &&
            std::ranges::all_of(listeners_, [](const ListeningSocket& listener) {
-             return listener.handler() == nullptr || listener.handler()->is_alone();
+             return listener.handler() == nullptr || listener.handler()->is_empty();
            });
   }
 
@@ -389,8 +392,8 @@ class Loop {
       shared_.open.fetch_sub(1, std::memory_order_relaxed);
     }
     state_.closed.clear();
-    if (context_.left > 0) {
-      shared_.open.fetch_sub(std::exchange(context_.left, 0), std::memory_order_relaxed);
+    if (context_.closed_count > 0) {
+      shared_.open.fetch_sub(std::exchange(context_.closed_count, 0), std::memory_order_relaxed);
     }
     context_.delete_deferred();
     if (shutting_down_ && is_empty()) is_done_.store(true);
@@ -399,7 +402,7 @@ class Loop {
   SharedState& shared_;
   const LoopOptions& options_;
   LoopState state_{.memory = LoopMemory(shared_.memory)};
-  Ground context_{.poller = state_.poller, .memory = state_.memory};
+  LoopContext context_{.poller = state_.poller, .memory = state_.memory};
   const std::shared_ptr<LoopMailbox> mailbox_ =
       std::make_shared<LoopMailbox>(state_.poller, state_.memory);
   std::unique_ptr<ServiceHandler> service_;  // null: there is none
@@ -430,8 +433,8 @@ struct Loops::Impl {
 
   const LoopOptions options;
   SharedState shared;
-  std::deque<Door> listener_options;
-  std::vector<Address> bound;
+  std::deque<ListenerOptions> listener_options;
+  std::vector<SocketAddress> bound;
   std::deque<Loop> loops;
   bool started = false;
 };
@@ -483,7 +486,7 @@ std::optional<Error> Loops::cannot_bind(const std::string& host, std::uint16_t p
 }
 
 Result<std::uint16_t, Error> Loops::bind(const std::string& host, std::uint16_t port,
-                                         Door options) {
+                                         ListenerOptions options) {
   // bind_error() does not see ports that this object has bound and does not listen on yet.
   if (auto failure = cannot_bind(host, port)) return *std::move(failure);
   auto address = resolve(host, port);
@@ -516,7 +519,7 @@ void Loops::stop(milliseconds grace) {
 LoopCounts Loops::counts() const {
   const SharedState& shared = impl_->shared;
   return {.accepted = shared.accepted.load(std::memory_order_relaxed),
-          .turned_away = shared.turned_away.load(std::memory_order_relaxed),
+          .rejected = shared.rejected.load(std::memory_order_relaxed),
           .open = shared.open.load(std::memory_order_relaxed)};
 }
 
@@ -524,7 +527,7 @@ MemoryCounts Loops::memory() const { return impl_->shared.memory.counts(); }
 
 std::size_t Loops::freed_since_peak() { return impl_->shared.memory.freed_since_peak(); }
 
-bool Loops::all_came_around() {
+bool Loops::all_loops_progressed() {
   if (!std::ranges::all_of(impl_->loops, &Loop::has_iterated)) return false;
   for (Loop& loop : impl_->loops) loop.reset_iterated();
   return true;

@@ -14,15 +14,15 @@
 namespace weir::net {
 
 // An I/O source besides the sockets that runs on a loop's thread, for instance a link to a store.
-class Companion {
+class LoopService {
  public:
-  virtual ~Companion() = default;
+  virtual ~LoopService() = default;
 
   // Becomes readable when run_ready() has work to do. The loop polls it.
   virtual int descriptor() const noexcept = 0;
   virtual void run_ready() = 0;
   // Called at the end of each iteration: sends the requests that connections have made, together.
-  virtual void end_turn() = 0;
+  virtual void end_iteration() = 0;
 };
 
 // Runs functions on a loop's thread. Thread-safe. Functions that are posted after the loop has
@@ -40,7 +40,7 @@ std::shared_ptr<Mailbox> mailbox_of_this_thread();
 
 struct LoopOptions {
   int threads = 1;
-  std::size_t most_connections = 20'000;
+  std::size_t max_connections = 20'000;
   // Bytes that all connections may hold in buffers together: see MemoryBudget.
   std::size_t connection_memory = std::size_t{64} << 20;
   // How long a thread that has had work busy-polls before it sleeps. Waking a thread also costs the
@@ -50,12 +50,12 @@ struct LoopOptions {
   // served as one batch, without a wakeup for each message.
   std::chrono::microseconds gather{0};
   // Makes the service of each loop, on the loop's thread. Empty: none.
-  std::function<std::unique_ptr<Companion>()> companion{};
+  std::function<std::unique_ptr<LoopService>()> make_service{};
 };
 
 struct LoopCounts {
   std::uint64_t accepted = 0;
-  std::uint64_t turned_away = 0;  // over the limit of connections
+  std::uint64_t rejected = 0;  // over the limit of connections
   std::uint64_t open = 0;
 };
 
@@ -71,7 +71,8 @@ class Loops {
   // Why bind() would fail; nothing if it would not.
   static std::optional<Error> cannot_bind(const std::string& host, std::uint16_t port);
   // Binds a listener, before `start`. Port 0 means any free port; returns the port that was bound.
-  Result<std::uint16_t, Error> bind(const std::string& host, std::uint16_t port, Door door);
+  Result<std::uint16_t, Error> bind(const std::string& host, std::uint16_t port,
+                                    ListenerOptions door);
 
   // Starts the threads; all listeners accept from now on.
   void start();
@@ -87,7 +88,7 @@ class Loops {
 
   // True if every loop has completed an iteration with a tick since this last returned true. A loop
   // that hangs keeps it false. For one caller.
-  bool all_came_around();
+  bool all_loops_progressed();
 
  private:
   struct Impl;

@@ -50,16 +50,16 @@ Poller::Poller()
   control(epoll_.fd(), EPOLL_CTL_ADD, wake_event_.fd(), Interest::read, nullptr);
 }
 
-void Poller::add(int fd, Interest interest, Watcher& handler) {
+void Poller::add(int fd, Interest interest, EventHandler& handler) {
   control(epoll_.fd(), EPOLL_CTL_ADD, fd, interest, &handler);
 }
 
-bool Poller::try_add(int fd, Interest interest, Watcher& handler) {
+bool Poller::try_add(int fd, Interest interest, EventHandler& handler) {
   epoll_event event{.events = events_of(interest), .data = {.ptr = &handler}};
   return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void Poller::change(int fd, Interest interest, Watcher& handler) {
+void Poller::change(int fd, Interest interest, EventHandler& handler) {
   control(epoll_.fd(), EPOLL_CTL_MOD, fd, interest, &handler);
 }
 
@@ -72,9 +72,9 @@ bool Poller::wait(std::chrono::milliseconds timeout) {
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     peer_hung_up_ = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-    if (auto* handler = static_cast<Watcher*>(event.data.ptr)) {
+    if (auto* handler = static_cast<EventHandler*>(event.data.ptr)) {
       // Dispatches the other events in any case: edge-triggered ones are reported only once.
-      if (!with_memory([handler] { handler->on_ready(); })) handler->on_out_of_memory();
+      if (!catch_bad_alloc([handler] { handler->on_ready(); })) handler->on_out_of_memory();
     } else {
       std::uint64_t wakes = 0;
       (void)!read(wake_event_.fd(), &wakes, sizeof wakes);  // resets the eventfd

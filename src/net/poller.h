@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "net/descriptor.h"
+#include "net/file_descriptor.h"
 
 namespace weir::net {
 
@@ -17,14 +17,14 @@ enum class Interest {
 };
 
 // Receives the events of one descriptor.
-class Watcher {
+class EventHandler {
  public:
   virtual void on_ready() = 0;
   // An allocation has failed in on_ready, which was left half done.
   virtual void on_out_of_memory() noexcept = 0;
 
  protected:
-  ~Watcher() = default;
+  ~EventHandler() = default;
 };
 
 // An epoll instance. Level-triggered by default: unread input is reported again, so a handler reads
@@ -38,10 +38,10 @@ class Poller {
 
   // Reports events to `handler` from now on, until the descriptor is closed. Throws
   // std::system_error.
-  void add(int fd, Interest interest, Watcher& handler);
+  void add(int fd, Interest interest, EventHandler& handler);
   // The same, but returns false if the system refuses.
-  bool try_add(int fd, Interest interest, Watcher& handler);
-  void change(int fd, Interest interest, Watcher& handler);
+  bool try_add(int fd, Interest interest, EventHandler& handler);
+  void change(int fd, Interest interest, EventHandler& handler);
 
   void remove(int fd);
 
@@ -60,8 +60,8 @@ class Poller {
   void wake();
 
  private:
-  Descriptor epoll_;
-  Descriptor wake_event_;
+  FileDescriptor epoll_;
+  FileDescriptor wake_event_;
   bool peer_hung_up_ = false;
 };
 

@@ -44,8 +44,8 @@ class Protocol {
   // stops work that takes longer than kTimeSlice, and continues it after other connections have had
   // their turn.
   virtual std::size_t on_input(std::string_view input, std::string& out) = 0;
-  static constexpr std::size_t kEnough = 64 << 10;
-  static constexpr std::chrono::milliseconds kLongest{1};
+  static constexpr std::size_t kOutputHighWater = 64 << 10;
+  static constexpr std::chrono::milliseconds kTimeSlice{1};
 
   // True if the last on_input wrote a response, and not only control data of the protocol (a TLS
   // handshake). Only a response restarts the message timeout.
@@ -59,7 +59,7 @@ class Protocol {
 
   // Called several times a second while the connection waits for input. Returns true if there is
   // output because time has passed; on_input is called then.
-  virtual bool look_around() { return false; }
+  virtual bool on_tick() { return false; }
 
   // The message timeout has passed: appends the last response, if any.
   virtual void on_timeout(std::string& out) = 0;
@@ -69,7 +69,7 @@ class Protocol {
 
   // The connection is closed now, and all output is sent: appends final bytes, if any (GOAWAY, a
   // TLS alert).
-  virtual void on_end(std::string& /*out*/) {}
+  virtual void on_close(std::string& /*out*/) {}
 
   // Bytes of buffers that it holds: of incomplete messages, of responses.
   virtual std::size_t memory() const { return 0; }
@@ -79,18 +79,19 @@ class Protocol {
   virtual void on_shed(std::string& /*out*/) {}
 };
 
-class Resident;
-struct Ground;
+class ConnectionHandler;
+struct LoopContext;
 
 // Options of a listener and its connections.
-struct Door {
+struct ListenerOptions {
   // Makes the protocol of a connection.
-  std::function<std::unique_ptr<Protocol>(const Peer&)> speak;
+  std::function<std::unique_ptr<Protocol>(const Peer&)> make_protocol;
   // Used instead of make_protocol, if set: makes the handler of each loop, on the loop's thread. Of
   // the options below, only over_limit_reply applies then.
-  std::function<std::unique_ptr<Resident>(Ground&)> house{};
-  std::string too_many;      // bytes sent to a connection beyond the limit, which is then closed
-  std::size_t most_input;    // bytes of one message
+  std::function<std::unique_ptr<ConnectionHandler>(LoopContext&)> make_handler{};
+  std::string
+      over_limit_reply;      // bytes sent to a connection beyond the limit, which is then closed
+  std::size_t max_input;     // bytes of one message
   int idle_seconds = 0;      // timeout between messages; 0: none
   int message_seconds = 30;  // timeout from the first byte of a message to its last
   int stall_seconds = 30;    // timeout for the peer to read some of the output

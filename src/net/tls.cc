@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/reuse.h"
+#include "base/scratch_buffer.h"
 
 namespace weir::net {
 
@@ -92,7 +92,7 @@ class Stint {
  public:
   bool is_over() {
     const auto now = std::chrono::steady_clock::now();
-    if (until_ == std::chrono::steady_clock::time_point{}) until_ = now + Protocol::kLongest;
+    if (until_ == std::chrono::steady_clock::time_point{}) until_ = now + Protocol::kTimeSlice;
     return now >= until_;
   }
 
@@ -103,19 +103,19 @@ class Stint {
 // Where answers wait to be encrypted, for the one that is being served.
 std::string& scratch_answers() {
   thread_local std::string answers;
-  clear_for_reuse(answers, 4 * Protocol::kEnough);
+  clear_scratch_buffer(answers, 4 * Protocol::kOutputHighWater);
   return answers;
 }
 
 }  // namespace
 
-TlsProtocol::TlsProtocol(const TlsContext& context, const TlsManners& manners, const Peer& peer,
-                         std::unique_ptr<Protocol> inner, std::size_t most_input)
-    : manners_(manners),
+TlsProtocol::TlsProtocol(const TlsContext& context, const TlsOptions& options, const Peer& peer,
+                         std::unique_ptr<Protocol> inner, std::size_t max_input)
+    : options_(options),
       peer_(peer),
       inner_(std::move(inner)),
-      most_input_(most_input),
-      ssl_(new_session(context, manners.alpn), &SSL_free) {
+      max_input_(max_input),
+      ssl_(new_session(context, options.alpn), &SSL_free) {
   BIO* bio = ssl_ ? make_bio(wire_) : nullptr;
   if (bio == nullptr) {  // there is no memory
     over_ = broken_ = true;
@@ -135,7 +135,7 @@ std::size_t TlsProtocol::on_input(std::string_view input, std::string& out) {
   const bool was_let_in = is_let_in();
   unanswered_ |= was_let_in;
   answered_ = false;
-  for (Stint stint; !over_ && out.size() < kEnough;) {
+  for (Stint stint; !over_ && out.size() < kOutputHighWater;) {
     decrypt();
     if (over_ || !unanswered_) break;
     answer();
@@ -144,7 +144,7 @@ std::size_t TlsProtocol::on_input(std::string_view input, std::string& out) {
   answered_ |= !was_let_in && is_let_in();
   const std::size_t used = held_ + whole - wire_.input.size();
   wire_ = {};
-  if (plain_.empty()) clear_for_reuse(plain_);
+  if (plain_.empty()) clear_scratch_buffer(plain_);
   // A protocol that has consumed all input is not called again once its output is sent. So the last
   // byte is consumed only when nothing is left to process.
   const bool has_more = !over_ && (unanswered_ || SSL_pending(ssl_.get()) > 0);
@@ -159,7 +159,7 @@ bool TlsProtocol::greets(std::string_view input, std::string& out) {
   greeted_ = input.front() == kHandshake;
   if (greeted_) return true;
   broken_ = true;
-  out += manners_.not_tls;
+  out += options_.not_tls;
   refuse("it does not speak TLS");
   return false;
 }
@@ -170,8 +170,8 @@ bool TlsProtocol::greets(std::string_view input, std::string& out) {
 // records of their own.
 void TlsProtocol::decrypt() {
   thread_local std::array<char, kMostPlain> room;
-  while (!over_ && !peer_is_done_ && plain_.size() < most_input_) {
-    const std::size_t most = std::min(room.size(), most_input_ - plain_.size());
+  while (!over_ && !peer_is_done_ && plain_.size() < max_input_) {
+    const std::size_t most = std::min(room.size(), max_input_ - plain_.size());
     ERR_clear_error();
     const int count = SSL_read(ssl_.get(), room.data(), static_cast<int>(most));
     if (count <= 0) return stop_reading(count);
@@ -193,7 +193,7 @@ void TlsProtocol::stop_reading(int result) {
 
 void TlsProtocol::refuse(std::string_view why) {
   over_ = true;
-  if (manners_.refused) manners_.refused(peer_, why);
+  if (options_.refused) options_.refused(peer_, why);
 }
 
 // ---- Out
@@ -205,8 +205,8 @@ void TlsProtocol::answer() {
   plain_.erase(0, used);
   encrypt(answers);
   answered_ |= !answers.empty() && inner_->wrote_response();
-  unanswered_ = (moved && !plain_.empty()) || answers.size() >= kEnough;
-  const bool too_long = !moved && !inner_->waits() && plain_.size() >= most_input_;
+  unanswered_ = (moved && !plain_.empty()) || answers.size() >= kOutputHighWater;
+  const bool too_long = !moved && !inner_->waits() && plain_.size() >= max_input_;
   over_ |= inner_->ends() || too_long;
 }
 
@@ -248,11 +248,11 @@ void TlsProtocol::on_shutdown() {
 }
 
 // That there is nothing more to come, so that nobody can pretend it.
-void TlsProtocol::on_end(std::string& out) {
+void TlsProtocol::on_close(std::string& out) {
   if (broken_ || !is_let_in()) return;
   wire_.out = &out;
   std::string& words = scratch_answers();
-  inner_->on_end(words);
+  inner_->on_close(words);
   encrypt(words);
   ERR_clear_error();
   SSL_shutdown(ssl_.get());
@@ -275,19 +275,21 @@ void TlsProtocol::on_shed(std::string& out) {
   wire_.out = nullptr;
 }
 
-// ---- The door
+// ---- The listener
 
-Door with_tls(Door door, const CurrentTls& current, TlsManners manners) {
-  const std::size_t most_plain = door.most_input;
-  auto speak = std::move(door.speak);
-  const auto shared = std::make_shared<const TlsManners>(std::move(manners));
-  door.speak = [=, &current, speak = std::move(speak)](const Peer& peer) {
-    return std::make_unique<TlsProtocol>(current.get(), *shared, peer, speak(peer), most_plain);
+ListenerOptions with_tls(ListenerOptions listener, const CurrentTls& current, TlsOptions options) {
+  const std::size_t most_plain = listener.max_input;
+  auto make_protocol = std::move(listener.make_protocol);
+  const auto shared = std::make_shared<const TlsOptions>(std::move(options));
+  listener.make_protocol = [=, &current,
+                            make_protocol = std::move(make_protocol)](const Peer& peer) {
+    return std::make_unique<TlsProtocol>(current.get(), *shared, peer, make_protocol(peer),
+                                         most_plain);
   };
   // A record must fit, and whoever there is no room for is told by an alert: fatal, internal error.
-  door.most_input = std::max(most_plain, kMostRecord);
-  door.too_many = std::string("\x15\x03\x03\x00\x02\x02\x50", 7);
-  return door;
+  listener.max_input = std::max(most_plain, kMostRecord);
+  listener.over_limit_reply = std::string("\x15\x03\x03\x00\x02\x02\x50", 7);
+  return listener;
 }
 
 }  // namespace weir::net

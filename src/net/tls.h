@@ -14,7 +14,7 @@ struct ssl_st;
 namespace weir::net {
 
 // TLS options of a listener.
-struct TlsManners {
+struct TlsOptions {
   // Protocol names for ALPN, separated by spaces: the first one that the client offers is chosen.
   // Empty: offers are ignored.
   std::string alpn{};
@@ -27,9 +27,9 @@ struct TlsManners {
 // most one message of the maximum size in plain text.
 class TlsProtocol final : public Protocol {
  public:
-  // `manners` outlives it.
-  TlsProtocol(const TlsContext& context, const TlsManners& manners, const Peer& peer,
-              std::unique_ptr<Protocol> inner, std::size_t most_input);
+  // `options` outlives it.
+  TlsProtocol(const TlsContext& context, const TlsOptions& options, const Peer& peer,
+              std::unique_ptr<Protocol> inner, std::size_t max_input);
   TlsProtocol(const TlsProtocol&) = delete;
   TlsProtocol& operator=(const TlsProtocol&) = delete;
 
@@ -38,11 +38,11 @@ class TlsProtocol final : public Protocol {
   std::size_t on_input(std::string_view input, std::string& out) override;
   bool wrote_response() const override { return answered_; }
   bool in_message() const override;
-  bool look_around() override { return is_let_in() && inner_->look_around(); }
+  bool on_tick() override { return is_let_in() && inner_->on_tick(); }
   bool ends() const override { return over_ || (peer_is_done_ && !unanswered_ && !waits()); }
   void on_timeout(std::string& out) override;
   void on_shutdown() override;
-  void on_end(std::string& out) override;
+  void on_close(std::string& out) override;
   std::size_t memory() const override;
   void on_shed(std::string& out) override;
 
@@ -61,10 +61,10 @@ class TlsProtocol final : public Protocol {
   void encrypt(std::string_view answers);
   void refuse(std::string_view why);
 
-  const TlsManners& manners_;
+  const TlsOptions& options_;
   const Peer peer_;
   const std::unique_ptr<Protocol> inner_;
-  const std::size_t most_input_;
+  const std::size_t max_input_;
   Wire wire_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
 
@@ -80,6 +80,6 @@ class TlsProtocol final : public Protocol {
 };
 
 // Puts TLS around a listener's protocol. `current` outlives it.
-Door with_tls(Door door, const CurrentTls& current, TlsManners manners);
+ListenerOptions with_tls(ListenerOptions listener, const CurrentTls& current, TlsOptions options);
 
 }  // namespace weir::net

@@ -101,7 +101,7 @@ bool require_client_certificates(SSL_CTX* context, const std::string& ca) {
 }
 
 // Loads the certificate and its key.
-std::optional<Error> load_identity(SSL_CTX* context, const TlsFiles& files) {
+std::optional<Error> load_identity(SSL_CTX* context, const PemFiles& files) {
   bool has_passphrase = false;
   SSL_CTX_set_default_passwd_cb(context, no_passphrase);
   SSL_CTX_set_default_passwd_cb_userdata(context, &has_passphrase);
@@ -131,7 +131,7 @@ bool is_address(const std::string& host) {
 
 }  // namespace
 
-Result<TlsContext, Error> load_tls(const TlsFiles& files) {
+Result<TlsContext, Error> load_tls(const PemFiles& files) {
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (!context) return Error{"tls: OpenSSL cannot create a context"};
@@ -144,7 +144,7 @@ Result<TlsContext, Error> load_tls(const TlsFiles& files) {
   return context;
 }
 
-Result<TlsContext, Error> load_client_tls(const TlsFiles& files) {
+Result<TlsContext, Error> load_client_tls(const PemFiles& files) {
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
   if (!context) return Error{"tls: OpenSSL cannot create a context"};

@@ -17,23 +17,23 @@ struct ssl_st;
 namespace weir::net {
 
 // Paths of PEM files: the certificate and key to present, and the CA that verifies the peer.
-struct TlsFiles {
+struct PemFiles {
   std::string cert{};  // with its intermediate certificates after it, if any
   std::string key{};
   std::string ca{};  // client certificates must be signed by it (mutual TLS); empty: none required
 
-  friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
+  friend bool operator==(const PemFiles&, const PemFiles&) = default;
 };
 
 // A context made of those files. Shared by the sessions that use it.
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
 // The context of a server. Errors name the file and say what is wrong with it.
-Result<TlsContext, Error> load_tls(const TlsFiles& files);
+Result<TlsContext, Error> load_tls(const PemFiles& files);
 
 // The context of a client. An empty `ca` means the CAs that the system trusts. `cert` and `key` are
 // for servers that require a client certificate; empty: none.
-Result<TlsContext, Error> load_client_tls(const TlsFiles& files);
+Result<TlsContext, Error> load_client_tls(const PemFiles& files);
 
 // The reason of OpenSSL's last failure, with the verification error of the peer's certificate if
 // that is the reason; `otherwise` if OpenSSL has recorded none.

@@ -34,8 +34,8 @@ constexpr std::array<std::string_view, 7> kEnvoy{
     "shadow_mode", "quota_mode"};
 constexpr std::array<std::string_view, 4> kEnvoyFailures{"open", "closed", "local", "error"};
 
-constexpr std::array<std::optional<Endpoint> Listen::*, 3> kDoorFields{&Listen::resp, &Listen::http,
-                                                                       &Listen::grpc};
+constexpr std::array<std::optional<Endpoint> ListenAddresses::*, 3> kDoorFields{
+    &ListenAddresses::resp, &ListenAddresses::http, &ListenAddresses::grpc};
 
 // A field for a size in bytes.
 struct SizeField {
@@ -54,45 +54,45 @@ constexpr SizeField kConnectionMemory{"connection_memory", Permits{8} << 20, "8M
 // Reads a policy file, one function per field.
 class ConfigReader {
  public:
-  ConfigReader(ReadFile& file, Problems& problems)
+  ConfigReader(LoadedConfig& file, Problems& problems)
       : config_(file.config),
         problems_(problems),
         unsupported_(file.unsupported),
         warnings_(file.warnings) {}
 
-  void read(const Node& file);
+  void read(const YamlNode& file);
 
  private:
   struct Field {
     std::string_view name;
-    void (ConfigReader::*read)(const Node& node);
+    void (ConfigReader::*read)(const YamlNode& node);
   };
   static const std::array<Field, 16> kFields;
 
-  void read_version(const Node& node);
-  void read_listen(const Node& node);
-  void read_store(const Node& node);
-  void read_store_timeout(const Node& node);
-  void read_memory(const Node& node);
-  void read_connection_memory(const Node& node);
-  void read_size(const Node& node, const SizeField& field, std::size_t& into);
-  void read_state(const Node& node);
-  void read_password(const Node& node);
-  void read_admin_token(const Node& node);
-  void read_server_names(const Node& node);
-  void read_tls(const Node& node);
-  void read_headers(const Node& node);
-  void read_header_names(const Node& map, HeaderNames& into);
-  void read_policies(const Node& node);
-  void read_envoy_ratelimit(const Node& node);
-  void read_response_headers(const Node& node);
-  void read_compat(const Node& node);
-  void read_gateway(const std::shared_ptr<const Node>& node);
+  void read_version(const YamlNode& node);
+  void read_listen(const YamlNode& node);
+  void read_store(const YamlNode& node);
+  void read_store_timeout(const YamlNode& node);
+  void read_memory(const YamlNode& node);
+  void read_connection_memory(const YamlNode& node);
+  void read_size(const YamlNode& node, const SizeField& field, std::size_t& into);
+  void read_state(const YamlNode& node);
+  void read_password(const YamlNode& node);
+  void read_admin_token(const YamlNode& node);
+  void read_server_names(const YamlNode& node);
+  void read_tls(const YamlNode& node);
+  void read_headers(const YamlNode& node);
+  void read_header_names(const YamlNode& map, wire::HeaderNames& into);
+  void read_policies(const YamlNode& node);
+  void read_envoy_ratelimit(const YamlNode& node);
+  void read_response_headers(const YamlNode& node);
+  void read_compat(const YamlNode& node);
+  void read_gateway(const std::shared_ptr<const YamlNode>& node);
 
-  void read_door(const Node& node, std::size_t door);
-  void check_listeners(const Node& listen);
+  void read_door(const YamlNode& node, std::size_t door);
+  void check_listeners(const YamlNode& listen);
 
-  Config& config_;
+  DaemonConfig& config_;
   Problems& problems_;
   Problems& unsupported_;
   Problems& warnings_;
@@ -118,7 +118,7 @@ constexpr std::array<ConfigReader::Field, 16> ConfigReader::kFields{{
     {"gateway", nullptr},  // read last, since it refers to the others
 }};
 
-void ConfigReader::read(const Node& file) {
+void ConfigReader::read(const YamlNode& file) {
   if (!file.is_map()) {
     problems_.push_back(
         {file.place, fmt::format("a policy file is a map with policies, not {}: write policies: {{ "
@@ -130,14 +130,14 @@ void ConfigReader::read(const Node& file) {
   std::ranges::transform(kFields, names.begin(), &Field::name);
   check_fields(file, names, "a policy file", problems_);
   for (const Field& field : kFields) {
-    const Node* node = file.find(field.name);
+    const YamlNode* node = file.find(field.name);
     if (node != nullptr && field.read != nullptr) (this->*field.read)(*node);
   }
-  const auto gateway = std::ranges::find(file.fields, "gateway", &Node::Field::name);
+  const auto gateway = std::ranges::find(file.fields, "gateway", &YamlNode::Field::name);
   if (gateway != file.fields.end()) read_gateway(gateway->value);
 }
 
-void ConfigReader::read_version(const Node& node) {
+void ConfigReader::read_version(const YamlNode& node) {
   if (node.is_scalar() && node.text == "1") return;
   problems_.push_back({node.place, fmt::format("\"version\" is that of the format of this file, "
                                                "and there is only 1, not {}",
@@ -146,16 +146,16 @@ void ConfigReader::read_version(const Node& node) {
 
 // ---- Listeners
 
-void ConfigReader::read_listen(const Node& node) {
+void ConfigReader::read_listen(const YamlNode& node) {
   if (!is_map_of(node, "listen", kDoors, problems_)) return;
   const std::size_t before = problems_.size();
   for (std::size_t door = 0; door < kDoors.size(); ++door) {
-    if (const Node* field = node.find(kDoors[door])) read_door(*field, door);
+    if (const YamlNode* field = node.find(kDoors[door])) read_door(*field, door);
   }
   if (problems_.size() == before) check_listeners(node);
 }
 
-void ConfigReader::read_door(const Node& node, std::size_t door) {
+void ConfigReader::read_door(const YamlNode& node, std::size_t door) {
   std::optional<Endpoint>& endpoint = config_.listen.*kDoorFields[door];
   if (!node.is_scalar()) {
     problems_.push_back({node.place, fmt::format("\"{}\" is host:port or off, not {}", kDoors[door],
@@ -175,13 +175,13 @@ void ConfigReader::read_door(const Node& node, std::size_t door) {
 }
 
 // Reported at the later of two equal endpoints, or at the one that is not a default.
-void ConfigReader::check_listeners(const Node& listen) {
+void ConfigReader::check_listeners(const YamlNode& listen) {
   for (std::size_t a = 0; a < kDoors.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
       const auto& one = config_.listen.*kDoorFields[a];
       const auto& other = config_.listen.*kDoorFields[b];
-      if (!one || !other || !same_door(*one, *other)) continue;
-      const Node* written = listen.find(kDoors[a]);
+      if (!one || !other || !same_endpoint(*one, *other)) continue;
+      const YamlNode* written = listen.find(kDoors[a]);
       const std::size_t taken = written != nullptr ? b : a;
       if (written == nullptr) written = listen.find(kDoors[b]);
       problems_.push_back(
@@ -194,7 +194,7 @@ void ConfigReader::check_listeners(const Node& listen) {
 
 // ---- Store, memory and state file
 
-void ConfigReader::read_store(const Node& node) {
+void ConfigReader::read_store(const YamlNode& node) {
   const std::size_t before = problems_.size();
   config_.store = read_text(node, "store", problems_);
   if (problems_.size() > before) return;
@@ -202,7 +202,7 @@ void ConfigReader::read_store(const Node& node) {
   if (!address) problems_.push_back(address.error());
 }
 
-void ConfigReader::read_store_timeout(const Node& node) {
+void ConfigReader::read_store_timeout(const YamlNode& node) {
   if (!node.is_scalar()) {
     problems_.push_back({node.place, fmt::format("\"store_timeout\" is a time like 50ms, not {}",
                                                  node.describe())});
@@ -218,13 +218,13 @@ void ConfigReader::read_store_timeout(const Node& node) {
   }
 }
 
-void ConfigReader::read_memory(const Node& node) { read_size(node, kMemory, config_.memory); }
+void ConfigReader::read_memory(const YamlNode& node) { read_size(node, kMemory, config_.memory); }
 
-void ConfigReader::read_connection_memory(const Node& node) {
+void ConfigReader::read_connection_memory(const YamlNode& node) {
   read_size(node, kConnectionMemory, config_.connection_memory);
 }
 
-void ConfigReader::read_size(const Node& node, const SizeField& field, std::size_t& into) {
+void ConfigReader::read_size(const YamlNode& node, const SizeField& field, std::size_t& into) {
   const auto name = fmt::format("\"{}\"", field.name);
   if (!node.is_scalar()) {
     problems_.push_back(
@@ -242,22 +242,22 @@ void ConfigReader::read_size(const Node& node, const SizeField& field, std::size
   }
 }
 
-void ConfigReader::read_state(const Node& node) {
+void ConfigReader::read_state(const YamlNode& node) {
   config_.state = read_text(node, "state", problems_);
 }
 
 // ---- Access
 
-void ConfigReader::read_password(const Node& node) {
+void ConfigReader::read_password(const YamlNode& node) {
   config_.password = read_text(node, "password", problems_);
 }
 
-void ConfigReader::read_admin_token(const Node& node) {
+void ConfigReader::read_admin_token(const YamlNode& node) {
   config_.admin_token = read_text(node, "admin_token", problems_);
 }
 
-void ConfigReader::read_server_names(const Node& node) {
-  for (const Node* name : one_or_more(node, "server_names", problems_)) {
+void ConfigReader::read_server_names(const YamlNode& node) {
+  for (const YamlNode* name : one_or_more(node, "server_names", problems_)) {
     config_.server_names.push_back(lowered(name->text));
     if (name->text.find_first_of(":/ ") == std::string::npos) continue;
     problems_.push_back({name->place, fmt::format("a name of this server has no port or path: "
@@ -266,12 +266,12 @@ void ConfigReader::read_server_names(const Node& node) {
   }
 }
 
-void ConfigReader::read_tls(const Node& node) {
+void ConfigReader::read_tls(const YamlNode& node) {
   if (!is_map_of(node, "tls", kTls, problems_)) return;
-  Tls tls;
+  TlsFiles tls;
   const std::array<std::string*, kTls.size()> files{&tls.cert, &tls.key, &tls.ca};
   for (std::size_t i = 0; i < kTls.size(); ++i) {
-    if (const Node* field = node.find(kTls[i])) {
+    if (const YamlNode* field = node.find(kTls[i])) {
       *files[i] = read_text(*field, kTls[i], problems_);
     } else if (kTls[i] != "ca") {
       problems_.push_back(
@@ -282,25 +282,26 @@ void ConfigReader::read_tls(const Node& node) {
 }
 
 // Reads the names for limit, remaining and reset; those that are missing stay as they are.
-void ConfigReader::read_header_names(const Node& map, HeaderNames& into) {
-  constexpr std::array names{&HeaderNames::limit, &HeaderNames::remaining, &HeaderNames::reset};
+void ConfigReader::read_header_names(const YamlNode& map, wire::HeaderNames& into) {
+  constexpr std::array names{&wire::HeaderNames::limit, &wire::HeaderNames::remaining,
+                             &wire::HeaderNames::reset};
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const Node* field = map.find(kHeaderNames[i]);
+    const YamlNode* field = map.find(kHeaderNames[i]);
     if (field != nullptr) into.*names[i] = read_header_name(*field, kHeaderNames[i], problems_);
   }
 }
 
 // A style, or a map with the names of the legacy headers.
-void ConfigReader::read_headers(const Node& node) {
-  const auto read_style = [&](const Node& word, std::string_view what) {
-    config_.headers = static_cast<HeaderStyle>(read_word(word, what, kHeaders, problems_));
+void ConfigReader::read_headers(const YamlNode& node) {
+  const auto read_style = [&](const YamlNode& word, std::string_view what) {
+    config_.headers = static_cast<wire::HeaderStyle>(read_word(word, what, kHeaders, problems_));
   };
   if (!node.is_map()) return read_style(node, "headers");
   check_fields(node, kHeadersMap, "\"headers\"", problems_);
-  config_.headers = HeaderStyle::legacy;
-  if (const Node* style = node.find("style")) read_style(*style, "style");
+  config_.headers = wire::HeaderStyle::legacy;
+  if (const YamlNode* style = node.find("style")) read_style(*style, "style");
   read_header_names(node, config_.legacy_headers.names);
-  if (const Node* reset_as = node.find("reset_as")) {
+  if (const YamlNode* reset_as = node.find("reset_as")) {
     config_.legacy_headers.reset_is_date =
         read_word(*reset_as, "reset_as", kResetAs, problems_) == 1;
   }
@@ -308,13 +309,13 @@ void ConfigReader::read_headers(const Node& node) {
 
 // ---- Limits
 
-void check_policy_name(const Node::Field& field, Problems& problems) {
-  if (!field.name.empty() && field.name.size() <= kLongestPolicyName) return;
+void check_policy_name(const YamlNode::Field& field, Problems& problems) {
+  if (!field.name.empty() && field.name.size() <= kMaxPolicyNameLength) return;
   problems.push_back({field.place, fmt::format("the name of a policy has 1 to {} bytes, not {}",
-                                               kLongestPolicyName, field.name.size())});
+                                               kMaxPolicyNameLength, field.name.size())});
 }
 
-void ConfigReader::read_policies(const Node& node) {
+void ConfigReader::read_policies(const YamlNode& node) {
   if (node.is_null()) return;
   if (!node.is_map()) {
     problems_.push_back({node.place, fmt::format("\"policies\" is a map from names to policies, "
@@ -322,7 +323,7 @@ void ConfigReader::read_policies(const Node& node) {
                                                  node.describe())});
     return;
   }
-  for (const Node::Field& field : node.fields) {
+  for (const YamlNode::Field& field : node.fields) {
     check_policy_name(field, problems_);
     config_.policies[field.name] = policy::read_policy(*field.value, problems_);
     check_scopes(*field.value, sharing_of(config_), unsupported_);
@@ -330,7 +331,7 @@ void ConfigReader::read_policies(const Node& node) {
 }
 
 // A path, or a map with more settings.
-void ConfigReader::read_envoy_ratelimit(const Node& node) {
+void ConfigReader::read_envoy_ratelimit(const YamlNode& node) {
   EnvoyRatelimit& envoy = config_.envoy;
   config_.envoy_path_at = node.place;
   if (!node.is_map()) {
@@ -338,14 +339,14 @@ void ConfigReader::read_envoy_ratelimit(const Node& node) {
     return;
   }
   if (!is_map_of(node, "envoy_ratelimit", kEnvoy, problems_)) return;
-  if (const Node* path = node.find("path")) {
+  if (const YamlNode* path = node.find("path")) {
     envoy.path = read_text(*path, "path", problems_);
     config_.envoy_path_at = path->place;
   } else {
     problems_.push_back(
         {node.place, "\"envoy_ratelimit\" needs a path: write path: FILE-OR-DIRECTORY"});
   }
-  if (const Node* word = node.find("on_store_failure")) {
+  if (const YamlNode* word = node.find("on_store_failure")) {
     envoy.on_store_failure = static_cast<OnStoreFailure>(
         read_word(*word, "on_store_failure", kEnvoyFailures, problems_));
   }
@@ -355,13 +356,13 @@ void ConfigReader::read_envoy_ratelimit(const Node& node) {
       {"shadow_mode", &EnvoyRatelimit::shadow_mode},
       {"quota_mode", &EnvoyRatelimit::quota_mode}};
   for (const auto& [name, flag] : flags) {
-    if (const Node* field = node.find(name)) envoy.*flag = read_bool(*field, name, problems_);
+    if (const YamlNode* field = node.find(name)) envoy.*flag = read_bool(*field, name, problems_);
   }
-  if (const Node* headers = node.find("response_headers")) read_response_headers(*headers);
+  if (const YamlNode* headers = node.find("response_headers")) read_response_headers(*headers);
 }
 
 // `true`, `false`, or a map with the names.
-void ConfigReader::read_response_headers(const Node& node) {
+void ConfigReader::read_response_headers(const YamlNode& node) {
   EnvoyRatelimit& envoy = config_.envoy;
   if (node.is_scalar()) {
     envoy.response_headers = read_bool(node, "response_headers", problems_);
@@ -372,16 +373,16 @@ void ConfigReader::read_response_headers(const Node& node) {
   read_header_names(node, envoy.header_names);
 }
 
-void ConfigReader::read_compat(const Node& node) {
+void ConfigReader::read_compat(const YamlNode& node) {
   const std::size_t before = problems_.size();
   read_word(node, "compat", kCompat, problems_);
   config_.envoy.as_envoyproxy = problems_.size() == before;
   if (!config_.envoy.path.empty()) return;
-  warnings_.push_back({node.place, "\"compat\" is about envoy_ratelimit, which is not there"});
+  warnings_.push_back({node.place, "\"compat\" has no effect without envoy_ratelimit"});
 }
 
 // Reads the limits of routes. src/gateway reads the rest of the section.
-void ConfigReader::read_gateway(const std::shared_ptr<const Node>& node) {
+void ConfigReader::read_gateway(const std::shared_ptr<const YamlNode>& node) {
   config_.gateway = node;
   if (!node->is_map()) {
     problems_.push_back(
@@ -404,12 +405,12 @@ void ConfigReader::read_gateway(const std::shared_ptr<const Node>& node) {
 
 void add(Problems& problems, const Problems& more) {
   problems.insert(problems.end(), more.begin(), more.end());
-  arrange(problems);
+  sort_problems(problems);
 }
 
 }  // namespace
 
-bool same_door(const Endpoint& a, const Endpoint& b) {
+bool same_endpoint(const Endpoint& a, const Endpoint& b) {
   const auto every_host = [](const Endpoint& e) { return e.host == "0.0.0.0" || e.host == "::"; };
   return a.port == b.port && a.port != 0 && (a.host == b.host || every_host(a) || every_host(b));
 }
@@ -420,7 +421,7 @@ std::string to_text(const Endpoint& endpoint) {
             : fmt::format("{}:{}", endpoint.host, endpoint.port);
 }
 
-void arrange(Problems& problems) {
+void sort_problems(Problems& problems) {
   const auto key = [](const Problem& problem) {
     return std::tuple(problem.place.line, problem.place.column, std::string_view{problem.message});
   };
@@ -440,29 +441,29 @@ std::string resolved(const std::string& file, const std::string& path) {
 
 }  // namespace
 
-ReadFile read_file(const Source& source, Problems& problems) {
-  ReadFile file;
+LoadedConfig read_file(const Source& source, Problems& problems) {
+  LoadedConfig file;
   const auto root = parse_yaml(source, problems);
   if (root != nullptr) ConfigReader(file, problems).read(*root);
-  arrange(problems);
+  sort_problems(problems);
   file.config.source = std::make_shared<const Source>(source);
   std::string& path = file.config.envoy.path;
   if (!path.empty()) path = resolved(source.name, path);
   return file;
 }
 
-std::string Config::render(const Problem& problem) const {
+std::string DaemonConfig::render(const Problem& problem) const {
   return source != nullptr ? source->render(problem) : problem.message + '\n';
 }
 
-Config read_config(const Source& source, Problems& problems, Problems& warnings) {
-  ReadFile file = read_file(source, problems);
+DaemonConfig read_config(const Source& source, Problems& problems, Problems& warnings) {
+  LoadedConfig file = read_file(source, problems);
   add(problems, file.unsupported);
   add(warnings, file.warnings);
   return std::move(file.config);
 }
 
-Sharing sharing_of(const Config& config) {
+Sharing sharing_of(const DaemonConfig& config) {
   return config.store == "memory" ? Sharing::none : Sharing::fleet;
 }
 
@@ -472,7 +473,7 @@ Policy read_policy(const Source& source, Sharing sharing, Problems& problems) {
     policy = read_policy(*root, problems);
     check_scopes(*root, sharing, problems);
   }
-  arrange(problems);
+  sort_problems(problems);
   return policy;
 }
 
@@ -480,7 +481,7 @@ std::string field_with(const Problem& problem, const Source& source) {
   Problems told_before;
   const auto policy = parse_yaml(source, told_before);
   if (!policy || !policy->is_map()) return {};
-  const auto is_behind = [](Place a, Place b) {
+  const auto is_behind = [](SourcePosition a, SourcePosition b) {
     return std::tuple(a.line, a.column) > std::tuple(b.line, b.column);
   };
   // A problem with the policy as a whole is that the limits are missing.
@@ -488,7 +489,7 @@ std::string field_with(const Problem& problem, const Source& source) {
     return "limits";
   }
   std::string last;
-  for (const Node::Field& field : policy->fields) {
+  for (const YamlNode::Field& field : policy->fields) {
     if (!is_behind(field.place, problem.place)) last = field.name;
   }
   return last;

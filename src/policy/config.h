@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "base/rate_headers.h"
 #include "policy/policy_file.h"
 #include "policy/source.h"
+#include "wire/rate_headers.h"
 
 // A whole policy file: the policies, and the daemon's own settings.
 
@@ -23,16 +23,16 @@ struct Endpoint {
 };
 
 // The addresses of the listeners; a listener that is off has none.
-struct Listen {
+struct ListenAddresses {
   std::optional<Endpoint> resp = Endpoint{"127.0.0.1", 7379};
   std::optional<Endpoint> http = Endpoint{"127.0.0.1", 7380};
   std::optional<Endpoint> grpc = Endpoint{"127.0.0.1", 7381};
 
-  friend bool operator==(const Listen&, const Listen&) = default;
+  friend bool operator==(const ListenAddresses&, const ListenAddresses&) = default;
 };
 
 // Paths of PEM files.
-struct Tls {
+struct TlsFiles {
   std::string cert;
   std::string key;
   std::string ca;  // that signs client certificates; empty: clients need none
@@ -45,7 +45,7 @@ struct EnvoyRatelimit {
   bool as_envoyproxy = false;  // `compat: envoyproxy`: charge as envoyproxy/ratelimit does
   bool merge_domains = false;  // several files may have rules for one domain
   bool response_headers = false;
-  HeaderNames header_names{};  // of these
+  wire::HeaderNames header_names{};  // of these
   bool dynamic_metadata = false;
   bool shadow_mode = false;  // all limits count, and refuse no call
   bool quota_mode = false;   // a call is refused only if all of its limits refuse
@@ -53,10 +53,10 @@ struct EnvoyRatelimit {
 
   friend bool operator==(const EnvoyRatelimit&, const EnvoyRatelimit&) = default;
 };
-struct Node;
+struct YamlNode;
 
-struct Config {
-  Listen listen{};
+struct DaemonConfig {
+  ListenAddresses listen{};
   std::string store = "memory";
   Nanos store_timeout = std::chrono::milliseconds{50};
   std::size_t memory = std::size_t{64} << 20;
@@ -66,14 +66,14 @@ struct Config {
   std::string admin_token{};                              // empty: admin verbs from loopback only
   // Values of the Host header that name this daemon, in lower case (DNS rebinding).
   std::vector<std::string> server_names{};
-  std::optional<Tls> tls{};
-  HeaderStyle headers = HeaderStyle::ietf;
-  LegacyHeaders legacy_headers{};
+  std::optional<TlsFiles> tls{};
+  wire::HeaderStyle headers = wire::HeaderStyle::ietf;
+  wire::LegacyHeaders legacy_headers{};
   PolicySet policies{};  // with those that routes of the gateway define
   EnvoyRatelimit envoy{};
-  Place envoy_path_at{};  // of envoy.path, for errors found when it is opened
+  SourcePosition envoy_path_at{};  // of envoy.path, for errors found when it is opened
   // The section `gateway:` as parsed YAML, which src/gateway reads; null: no gateway.
-  std::shared_ptr<const Node> gateway{};
+  std::shared_ptr<const YamlNode> gateway{};
   std::shared_ptr<const Source> source{};  // of the file; null: all defaults
 
   // A problem with one of its values, rendered like the problems of the file.
@@ -82,19 +82,19 @@ struct Config {
 
 // Reports all problems of the file, not only the first. A file with problems must not be used; one
 // with warnings may.
-Config read_config(const Source& source, Problems& problems, Problems& warnings);
+DaemonConfig read_config(const Source& source, Problems& problems, Problems& warnings);
 
 // Sorts by position and removes duplicates: a YAML alias repeats the problems of its anchor.
-void arrange(Problems& problems);
+void sort_problems(Problems& problems);
 
 // True if both endpoints cannot be bound at the same time.
-bool same_door(const Endpoint& a, const Endpoint& b);
+bool same_endpoint(const Endpoint& a, const Endpoint& b);
 
 // host:port, an IPv6 address in brackets.
 std::string to_text(const Endpoint& endpoint);
 
 // Whether its store is one that nodes share.
-Sharing sharing_of(const Config& config);
+Sharing sharing_of(const DaemonConfig& config);
 
 // A single policy, in YAML or JSON.
 Policy read_policy(const Source& source, Sharing sharing, Problems& problems);
@@ -102,11 +102,11 @@ Policy read_policy(const Source& source, Sharing sharing, Problems& problems);
 std::string field_with(const Problem& problem, const Source& source);
 
 // A file, and the settings in it that are valid but not supported by this version.
-struct ReadFile {
-  Config config;
+struct LoadedConfig {
+  DaemonConfig config;
   Problems unsupported;
   Problems warnings;
 };
-ReadFile read_file(const Source& source, Problems& problems);
+LoadedConfig read_file(const Source& source, Problems& problems);
 
 }  // namespace weir::policy

@@ -27,7 +27,7 @@ bool is_host_name(std::string_view text) {
          std::ranges::all_of(text, allowed);
 }
 
-std::optional<Problem> check_host(std::string_view host, bool in_brackets, Place place) {
+std::optional<Problem> check_host(std::string_view host, bool in_brackets, SourcePosition place) {
   if (in_brackets) {
     if (is_address(AF_INET6, host)) return std::nullopt;
     return Problem{place, fmt::format("{} is not an IPv6 address", in_quotes(host))};
@@ -44,7 +44,7 @@ std::optional<Problem> check_host(std::string_view host, bool in_brackets, Place
                                     numbers ? "an IPv4 address" : "the name of a host")};
 }
 
-Result<std::uint16_t, Problem> parse_port(std::string_view text, Place place) {
+Result<std::uint16_t, Problem> parse_port(std::string_view text, SourcePosition place) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error == std::errc{} && end == text.data() + text.size()) return port;
@@ -76,7 +76,7 @@ constexpr std::array<StoreScheme, 6> kStores{{
     {"rediss+cluster", StoreAddressKind::cluster, "nothing", "rediss+cluster://h1:6379,h2:6379"},
 }};
 
-Problem no_such_store(std::string_view text, Place place) {
+Problem no_such_store(std::string_view text, SourcePosition place) {
   constexpr std::array<std::string_view, 8> known{
       "memory",           "redis://",           "rediss://",         "redis+sentinel://",
       "redis+cluster://", "rediss+sentinel://", "rediss+cluster://", "unix://"};
@@ -90,7 +90,7 @@ Problem no_such_store(std::string_view text, Place place) {
 }
 
 Result<Endpoint, Problem> parse_store_host(std::string_view text, StoreAddressKind kind,
-                                           Place place) {
+                                           SourcePosition place) {
   const std::size_t colon = text.rfind(':');
   const bool has_port =
       colon != std::string_view::npos && text.find(']', colon) == std::string_view::npos;
@@ -103,13 +103,13 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 9 && std::ranges::all_of(text, is_digit);
 }
 
-std::optional<Problem> parse_path(const StoreScheme& scheme, std::string_view path, Place place,
-                                  StoreAddress& address) {
+std::optional<Problem> parse_path(const StoreScheme& scheme, std::string_view path,
+                                  SourcePosition place, StoreAddress& address) {
   const bool fits = scheme.kind == StoreAddressKind::cluster    ? path.empty()
                     : scheme.kind == StoreAddressKind::sentinel ? !path.empty()
                                                                 : path.empty() || is_number(path);
   if (!fits) {
-    return Problem{place, fmt::format("after the host of {}:// comes {}: write it like {}",
+    return Problem{place, fmt::format("{}:// takes {} after the host: write it like {}",
                                       scheme.scheme, scheme.path, scheme.example)};
   }
   if (scheme.kind == StoreAddressKind::sentinel) {
@@ -139,7 +139,8 @@ std::string unescaped(std::string_view text) {
 }
 
 // user:password, :password
-std::optional<Problem> parse_login(std::string_view text, Place place, StoreAddress& address) {
+std::optional<Problem> parse_login(std::string_view text, SourcePosition place,
+                                   StoreAddress& address) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos || colon + 1 == text.size()) {
     return Problem{place,
@@ -150,8 +151,8 @@ std::optional<Problem> parse_login(std::string_view text, Place place, StoreAddr
   return std::nullopt;
 }
 
-std::optional<Problem> parse_hosts(const StoreScheme& scheme, std::string_view hosts, Place place,
-                                   StoreAddress& address) {
+std::optional<Problem> parse_hosts(const StoreScheme& scheme, std::string_view hosts,
+                                   SourcePosition place, StoreAddress& address) {
   for (std::size_t first = 0; first <= hosts.size();) {
     const std::size_t comma = std::min(hosts.find(',', first), hosts.size());
     if (comma < hosts.size() && !scheme.has_many_hosts()) {
@@ -169,7 +170,7 @@ std::optional<Problem> parse_hosts(const StoreScheme& scheme, std::string_view h
 
 // user:password@host:port,host:port/path
 Result<StoreAddress, Problem> parse_address(const StoreScheme& scheme, std::string_view text,
-                                            Place place) {
+                                            SourcePosition place) {
   StoreAddress address{.kind = scheme.kind, .tls = scheme.scheme.starts_with("rediss")};
   const std::size_t at = text.substr(0, text.find('/')).rfind('@');
   const std::size_t start = at == std::string_view::npos ? 0 : at + 1;
@@ -188,7 +189,7 @@ Result<StoreAddress, Problem> parse_address(const StoreScheme& scheme, std::stri
 
 }  // namespace
 
-Result<Endpoint, Problem> parse_endpoint(std::string_view text, Place place) {
+Result<Endpoint, Problem> parse_endpoint(std::string_view text, SourcePosition place) {
   const bool in_brackets = text.starts_with('[') && text.find(']') != std::string_view::npos;
   const std::size_t host_end = in_brackets ? text.find(']') + 1 : text.rfind(':');
   if (host_end >= text.size() || text[host_end] != ':') {
@@ -205,7 +206,7 @@ Result<Endpoint, Problem> parse_endpoint(std::string_view text, Place place) {
   return Endpoint{std::string{host}, *port};
 }
 
-Result<StoreAddress, Problem> parse_store(std::string_view text, Place place) {
+Result<StoreAddress, Problem> parse_store(std::string_view text, SourcePosition place) {
   if (text == "memory") return StoreAddress{};
   constexpr std::string_view socket = "unix://";
   if (text.starts_with(socket)) {

@@ -10,7 +10,7 @@
 namespace weir::policy {
 
 // host:port, an IPv6 address in brackets. `place` is the position of the text in its source.
-Result<Endpoint, Problem> parse_endpoint(std::string_view text, Place place);
+Result<Endpoint, Problem> parse_endpoint(std::string_view text, SourcePosition place);
 
 // The address of a store.
 struct StoreAddress {
@@ -28,6 +28,6 @@ struct StoreAddress {
 
 // memory, redis://user:password@host:port/db, redis+sentinel://h1,h2/name, redis+cluster://h1,h2,
 // each with rediss for TLS, unix:///path. Error messages never contain a password.
-Result<StoreAddress, Problem> parse_store(std::string_view text, Place place);
+Result<StoreAddress, Problem> parse_store(std::string_view text, SourcePosition place);
 
 }  // namespace weir::policy

@@ -14,7 +14,7 @@ struct GrantWindow {
   using Time = std::optional<Nanos>;
 
   Time operator()(const core::Bucket& l) const {
-    const Int128 nanos = ceil_div(l.depth, l.pace.parts);
+    const Int128 nanos = ceil_div(l.depth, l.interval.parts);
     return Nanos{to_int64(nanos)};
   }
   Time operator()(const core::NginxQueue& l) const {
@@ -22,10 +22,10 @@ struct GrantWindow {
   }
   Time operator()(const core::Smooth&) const { return std::nullopt; }
   Time operator()(const core::Window& l) const { return l.period; }
-  Time operator()(const core::Sliding& l) const { return l.period; }
-  Time operator()(const core::ExactLog& l) const { return l.period; }
+  Time operator()(const core::SlidingCounter& l) const { return l.period; }
+  Time operator()(const core::SlidingLog& l) const { return l.period; }
   // Days and weeks have their nominal length. Months and years vary too much.
-  Time operator()(const core::Quota& l) const {
+  Time operator()(const core::CalendarWindow& l) const {
     const auto* calendar = dynamic_cast<const ZoneCalendar*>(l.calendar.get());
     if (calendar == nullptr) return std::nullopt;
     constexpr std::chrono::hours day{24};
@@ -34,7 +34,7 @@ struct GrantWindow {
     return std::nullopt;
   }
   Time operator()(const core::Concurrency&) const { return std::nullopt; }
-  Time operator()(const core::Cell& l) const { return l.depth; }
+  Time operator()(const core::RedisCell& l) const { return l.depth; }
 };
 
 struct PerSecond {
@@ -51,24 +51,26 @@ struct PerSecond {
   Permits operator()(const core::NginxQueue& l) const { return of(l.rate); }
   Permits operator()(const core::Smooth& l) const { return of(l.rate); }
   Permits operator()(const core::Window& l) const { return nearest(l.count, 1, l.period); }
-  Permits operator()(const core::Sliding& l) const { return nearest(l.count, 1, l.period); }
-  Permits operator()(const core::ExactLog& l) const { return nearest(l.count, 1, l.period); }
-  Permits operator()(const core::Quota&) const { return 0; }
+  Permits operator()(const core::SlidingCounter& l) const { return nearest(l.count, 1, l.period); }
+  Permits operator()(const core::SlidingLog& l) const { return nearest(l.count, 1, l.period); }
+  Permits operator()(const core::CalendarWindow&) const { return 0; }
   Permits operator()(const core::Concurrency&) const { return 0; }
-  Permits operator()(const core::Cell& l) const { return nearest(1, 1, l.price); }
+  Permits operator()(const core::RedisCell& l) const { return nearest(1, 1, l.price); }
 };
 
-bool is_held(const Limit& limit) { return std::holds_alternative<core::Concurrency>(limit.rule); }
+bool is_concurrent(const Limit& limit) {
+  return std::holds_alternative<core::Concurrency>(limit.limit);
+}
 
 std::vector<Grant> grants_of(const std::vector<Limit>& limits) {
   std::vector<Grant> grants;
   for (std::size_t i = 0; i < limits.size(); ++i) {
     const Limit& limit = limits[i];
     grants.push_back({.name = limit.name.empty() ? std::to_string(i) : limit.name,
-                      .capacity = core::capacity(limit.rule),
-                      .window = std::visit(GrantWindow{}, limit.rule),
-                      .per_second = std::visit(PerSecond{}, limit.rule),
-                      .is_held = is_held(limit),
+                      .capacity = core::capacity(limit.limit),
+                      .window = std::visit(GrantWindow{}, limit.limit),
+                      .per_second = std::visit(PerSecond{}, limit.limit),
+                      .is_concurrent = is_concurrent(limit),
                       .cost = limit.cost});
   }
   return grants;
@@ -78,11 +80,12 @@ std::vector<Grant> grants_of(const std::vector<Limit>& limits) {
 
 std::vector<Grant> grants_of(const Policy& policy) { return grants_of(policy.limits); }
 
-std::set<std::string, std::less<>> names_of_held(const Policy& policy) {
+std::set<std::string, std::less<>> concurrent_limit_names(const Policy& policy) {
   std::set<std::string, std::less<>> held;
   std::set<std::string, std::less<>> others;
   const auto add = [&](const std::vector<Limit>& limits) {
-    for (const Grant& grant : grants_of(limits)) (grant.is_held ? held : others).insert(grant.name);
+    for (const Grant& grant : grants_of(limits))
+      (grant.is_concurrent ? held : others).insert(grant.name);
   };
   add(policy.limits);
   for (const Override& own : policy.overrides) add(own.limits);

@@ -16,7 +16,7 @@ struct Grant {
   Permits capacity = 0;
   std::optional<Nanos> window{};  // time in which `capacity` is granted; none: no such time
   Permits per_second = 0;         // rounded to nearest; 0: not a rate
-  bool is_held = false;           // a concurrent limit: permits are held for the time of a call
+  bool is_concurrent = false;     // a concurrent limit: permits are held for the time of a call
   Cost cost{};
 };
 
@@ -24,6 +24,6 @@ struct Grant {
 std::vector<Grant> grants_of(const Policy& policy);
 
 // The names that only concurrent limits of the policy have, overrides and shifts included.
-std::set<std::string, std::less<>> names_of_held(const Policy& policy);
+std::set<std::string, std::less<>> concurrent_limit_names(const Policy& policy);
 
 }  // namespace weir::policy

@@ -16,14 +16,14 @@ void append_text(std::string& identity, std::string_view text) {
   identity += fmt::format("{}:{};", text.size(), text);
 }
 
-std::string period_of(const core::Quota& limit) {
+std::string period_of(const core::CalendarWindow& limit) {
   const auto* calendar = dynamic_cast<const ZoneCalendar*>(limit.calendar.get());
   if (calendar == nullptr) return "calendar";
   return fmt::format("{} {} {}", static_cast<int>(calendar->unit()), calendar->zone(),
                      calendar->anchor());
 }
 std::string period_of(const core::Concurrency&) { return {}; }
-std::string period_of(const core::Cell&) { return {}; }
+std::string period_of(const core::RedisCell&) { return {}; }
 template <typename L>
 std::string period_of(const L& limit) {
   if constexpr (requires { limit.rate; }) {
@@ -40,13 +40,13 @@ std::string algorithm_of(const core::Limit& limit) {
 
 std::string known_by(const Limit& limit) {
   std::string text;
-  append_text(text, algorithm_of(limit.rule));
+  append_text(text, algorithm_of(limit.limit));
   if (!limit.name.empty()) {
     append_text(text, "name");
     append_text(text, limit.name);
     return text;
   }
-  append_text(text, std::visit([](const auto& rule) { return period_of(rule); }, limit.rule));
+  append_text(text, std::visit([](const auto& rule) { return period_of(rule); }, limit.limit));
   for (const std::string& part : limit.by) append_text(text, part);
   return text;
 }
@@ -60,20 +60,20 @@ std::string_view word_for(const core::Smooth&) { return "smooth"; }
 std::string_view word_for(const core::Window& limit) {
   return limit.from_first ? "window-from-first" : "window";
 }
-std::string_view word_for(const core::Sliding&) { return "sliding"; }
-std::string_view word_for(const core::Quota&) { return "quota"; }
-std::string_view word_for(const core::ExactLog&) { return "exact"; }
+std::string_view word_for(const core::SlidingCounter&) { return "sliding"; }
+std::string_view word_for(const core::CalendarWindow&) { return "quota"; }
+std::string_view word_for(const core::SlidingLog&) { return "exact"; }
 std::string_view word_for(const core::Concurrency&) { return "concurrent"; }
-std::string_view word_for(const core::Cell&) { return "cell"; }
+std::string_view word_for(const core::RedisCell&) { return "cell"; }
 
-std::string readable_period(const core::Quota& limit) {
+std::string readable_period(const core::CalendarWindow& limit) {
   const auto* calendar = dynamic_cast<const ZoneCalendar*>(limit.calendar.get());
   if (calendar == nullptr) return "calendar";
   const std::string text = fmt::format("{}@{}", unit_name(calendar->unit()), calendar->zone());
   return calendar->anchor() == 1 ? text : fmt::format("{}+{}", text, calendar->anchor());
 }
 std::string readable_period(const core::Concurrency&) { return {}; }
-std::string readable_period(const core::Cell&) { return {}; }
+std::string readable_period(const core::RedisCell&) { return {}; }
 template <typename L>
 std::string readable_period(const L& limit) {
   if constexpr (requires { limit.rate; }) {
@@ -85,10 +85,10 @@ std::string readable_period(const L& limit) {
 
 std::string readable(const Limit& limit) {
   const std::string_view algorithm =
-      std::visit([](const auto& rule) { return word_for(rule); }, limit.rule);
+      std::visit([](const auto& rule) { return word_for(rule); }, limit.limit);
   if (!limit.name.empty()) return fmt::format("{}={}", algorithm, limit.name);
   const std::string period =
-      std::visit([](const auto& rule) { return readable_period(rule); }, limit.rule);
+      std::visit([](const auto& rule) { return readable_period(rule); }, limit.limit);
   return period.empty() ? std::string{algorithm} : fmt::format("{}/{}", algorithm, period);
 }
 

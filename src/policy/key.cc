@@ -14,16 +14,16 @@ namespace {
 
 std::optional<Error> check(std::string_view bytes, std::string_view what) {
   if (bytes.empty()) return Error{fmt::format("{} is empty", what)};
-  if (bytes.size() > kLongestKey) {
+  if (bytes.size() > kMaxKeyLength) {
     return Error{
-        fmt::format("{} has {} bytes, at most {} are allowed", what, bytes.size(), kLongestKey)};
+        fmt::format("{} has {} bytes, at most {} are allowed", what, bytes.size(), kMaxKeyLength)};
   }
   return std::nullopt;
 }
 
 std::optional<Error> check(const Part& part) {
-  if (part.name.size() > kLongestKey) return check(part.name, "the name of a part");
-  if (!part.value.empty() && part.value.size() <= kLongestKey) return std::nullopt;
+  if (part.name.size() > kMaxKeyLength) return check(part.name, "the name of a part");
+  if (!part.value.empty() && part.value.size() <= kMaxKeyLength) return std::nullopt;
   return check(part.value, fmt::format("the part \"{}\"", part.name));
 }
 
@@ -37,7 +37,7 @@ void append_with_length(std::string& key, std::string_view bytes) {
   key += bytes;
 }
 
-using InOrder = FixedVector<const Part*, Parts::kMost>;
+using InOrder = FixedVector<const Part*, Parts::kMax>;
 
 std::optional<Error> choose_all(const Subject& subject, InOrder& chosen) {
   for (const Part& part : subject.parts) {
@@ -72,7 +72,7 @@ std::optional<Error> choose(const Subject& subject, const std::vector<std::strin
 Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>& by,
                           std::string& buffer) {
   if (by.empty() && subject.parts.empty()) {
-    const bool fits = !subject.key.empty() && subject.key.size() <= kLongestKey;
+    const bool fits = !subject.key.empty() && subject.key.size() <= kMaxKeyLength;
     if (fits) return Key{.of_parts = false, .bytes = subject.key};
     return *check(subject.key, "the key");
   }
@@ -87,7 +87,7 @@ Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>
   return Key{.of_parts = true, .bytes = buffer};
 }
 
-bool misses(const Subject& subject, const std::vector<std::string>& by) {
+bool lacks_part(const Subject& subject, const std::vector<std::string>& by) {
   if (by.empty()) {
     return subject.parts.empty()
                ? subject.key.empty()
@@ -103,11 +103,11 @@ void append_name(std::string& name, std::string_view head, const Subject& subjec
                  const std::vector<std::string>& by, std::string_view tail) {
   name += head;
   if (by.empty() && subject.parts.empty()) {
-    store::append_whole(name, subject.key);
+    store::append_whole_key(name, subject.key);
   } else {
     InOrder chosen;
     (void)(by.empty() ? choose_all(subject, chosen) : choose(subject, by, chosen));
-    for (const Part* part : chosen) store::append_part(name, part->name, part->value);
+    for (const Part* part : chosen) store::append_key_part(name, part->name, part->value);
   }
   name += tail;
 }

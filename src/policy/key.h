@@ -13,13 +13,13 @@ namespace weir::policy {
 // The subject of a request: a key, or parts of one. Borrows from the request.
 struct Subject {
   std::string_view key;         // ignored if there are parts
-  std::span<const Part> parts;  // at most Parts::kMost
+  std::span<const Part> parts;  // at most Parts::kMax
 };
 
-inline constexpr std::size_t kLongestKey = 4096;
+inline constexpr std::size_t kMaxKeyLength = 4096;
 
-// The encoded bytes of a subject. `of_parts` belongs to the identity: parts and a whole key may
-// have the same bytes.
+// The encoded bytes of a subject. Keys are equal only if `of_parts` is equal too: a key made of
+// parts may have the same bytes as a whole key.
 struct Key {
   bool of_parts = false;
   std::string_view bytes;
@@ -32,7 +32,7 @@ Result<Key, Error> key_of(const Subject& subject, const std::vector<std::string>
                           std::string& buffer);
 
 // True if the subject lacks one of the parts `by`, or has no key.
-bool misses(const Subject& subject, const std::vector<std::string>& by);
+bool lacks_part(const Subject& subject, const std::vector<std::string>& by);
 
 // Appends the store's name of a subject's key: `head`, the encoded subject, `tail` (see
 // store/key_name.h). The subject must have such a key.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/limit.h"
-#include "core/share.h"
+#include "core/node_share.h"
 
 namespace weir::policy {
 
@@ -24,7 +24,7 @@ struct Cost {
 
 // A limit of a policy: the algorithm with its numbers, and what it applies to.
 struct Limit {
-  core::Limit rule;
+  core::Limit limit;
   std::string name{};             // empty: named by its position
   std::vector<std::string> by{};  // key parts that it counts by; empty: the whole key
   Cost cost{};
@@ -34,7 +34,8 @@ struct Limit {
 
 // True if each node counts its own share of the limit.
 inline bool is_split(const Limit& limit, Sharing sharing) {
-  return sharing == Sharing::fleet && limit.scope == Scope::split && core::can_be_split(limit.rule);
+  return sharing == Sharing::fleet && limit.scope == Scope::split &&
+         core::can_be_split(limit.limit);
 }
 
 // True if the limit counts on the shared store.

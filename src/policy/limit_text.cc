@@ -22,12 +22,12 @@ constexpr std::size_t kMaxTextLength = 1000;
 
 class LimitTextReader {
  public:
-  LimitTextReader(std::string_view text, Place place) : text_(text), place_(place) {
+  LimitTextReader(std::string_view text, SourcePosition place) : text_(text), place_(place) {
     skip_blanks();
   }
 
   bool at_end() const { return at_ == text_.size(); }
-  Place place() const { return place_.moved(at_); }
+  SourcePosition place() const { return place_.moved(at_); }
 
   // The next word, up to a blank; a slash is a word of its own.
   Word next() {
@@ -63,7 +63,7 @@ class LimitTextReader {
   void skip_blanks() { at_ = std::min(text_.find_first_not_of(kBlanks, at_), text_.size()); }
 
   std::string_view text_;
-  Place place_;
+  SourcePosition place_;
   std::size_t at_ = 0;
 };
 
@@ -123,7 +123,7 @@ std::optional<Problem> read_keyword(LimitTextReader& reader, LimitWords& words) 
 bool is_period(const Word& word) { return calendar_unit(word.text) || parse_period(word); }
 
 // For "/s" and "per 90s" without a number before them.
-Problem no_amount(LimitTextReader& reader, Place place) {
+Problem no_amount(LimitTextReader& reader, SourcePosition place) {
   const Word period = reader.at_end() ? Word{"s", place} : reader.next();
   return {place, fmt::format("how many? write 10/{}", is_period(period) ? period.text : "s")};
 }
@@ -159,7 +159,7 @@ std::optional<Problem> read_rate(LimitTextReader& reader, LimitWords& words) {
   return std::nullopt;
 }
 
-std::optional<Problem> check_length(std::string_view text, Place place) {
+std::optional<Problem> check_length(std::string_view text, SourcePosition place) {
   if (text.size() <= kMaxTextLength) return std::nullopt;
   return Problem{place, fmt::format("a limit of {} characters is too long (at most {})",
                                     text.size(), kMaxTextLength)};
@@ -200,7 +200,7 @@ std::string explain(core::Flaw flaw) {
 namespace {
 
 template <typename L>
-Result<core::Limit, Problem> checked(const Result<L, core::Flaw>& made, Place place) {
+Result<core::Limit, Problem> checked(const Result<L, core::Flaw>& made, SourcePosition place) {
   if (!made) return Problem{place, explain(made.error())};
   return core::Limit{*made};
 }
@@ -255,7 +255,7 @@ Result<core::Limit, Problem> build_concurrent(const LimitWords& words) {
   const auto count = parse_count(*words.amount, "the number of permits held at a time");
   if (!count) return count.error();
   core::Concurrency defaults;
-  Nanos lease = defaults.lease;
+  Nanos lease = defaults.hold_time;
   if (words.lease) {
     const auto given = parse_duration(words.lease->text, words.lease->place);
     if (!given) return given.error();
@@ -314,7 +314,7 @@ Result<core::Limit, Problem> build_calendar(const LimitWords& words, CalendarUni
   const std::string zone = words.zone ? words.zone->text : "UTC";
   auto calendar = ZoneCalendar::make(unit, zone, static_cast<int>(anchor));
   if (!calendar) return Problem{words.zone ? words.zone->place : words.place, calendar.error()};
-  return checked(core::Quota::make(*count, *calendar), words.amount->place);
+  return checked(core::CalendarWindow::make(*count, *calendar), words.amount->place);
 }
 
 Result<core::Limit, Problem> build_queue(const LimitWords& words, const core::Rate& rate) {
@@ -360,7 +360,7 @@ Result<core::Limit, Problem> build_exact(const LimitWords& words, const core::Ra
                                "\"sliding\" for more",
                                core::kMaxExact)};
   }
-  return checked(core::ExactLog::make(rate), words.amount->place);
+  return checked(core::SlidingLog::make(rate), words.amount->place);
 }
 
 Result<core::Limit, Problem> build_sliding(const LimitWords& words, const core::Rate& rate) {
@@ -370,7 +370,7 @@ Result<core::Limit, Problem> build_sliding(const LimitWords& words, const core::
                                "\"{1}/{2}\" for a bucket",
                                core::kMaxSliding, words.amount->text, words.per->text)};
   }
-  return checked(core::Sliding::make(rate), words.amount->place);
+  return checked(core::SlidingCounter::make(rate), words.amount->place);
 }
 
 // Suggests the corrected rate for a known misspelling of a unit.
@@ -402,7 +402,7 @@ Result<core::Limit, Problem> build_rated(const LimitWords& words) {
   if (*period <= Nanos{0}) return Problem{words.per->place, "a period must be above zero"};
   rate->period = *period;
 
-  const Place place = words.amount->place;
+  const SourcePosition place = words.amount->place;
   if (words.queue || words.like) return build_queue(words, *rate);
   if (words.window)
     return checked(core::Window::make(*rate, words.window->text == "from first"), place);
@@ -457,13 +457,13 @@ struct LimitPrinter {
   std::string operator()(const core::Window& l) const {
     return window_text(l.count, l.period) + (l.from_first ? " window from first" : " window");
   }
-  std::string operator()(const core::Sliding& l) const {
+  std::string operator()(const core::SlidingCounter& l) const {
     return window_text(l.count, l.period) + " sliding";
   }
-  std::string operator()(const core::ExactLog& l) const {
+  std::string operator()(const core::SlidingLog& l) const {
     return window_text(l.count, l.period) + " sliding exact";
   }
-  std::string operator()(const core::Quota& l) const {
+  std::string operator()(const core::CalendarWindow& l) const {
     const auto* calendar = dynamic_cast<const ZoneCalendar*>(l.calendar.get());
     if (calendar == nullptr) return fmt::format("{} per calendar period", l.count);
     std::string text = fmt::format("{}/{}", l.count, unit_name(calendar->unit()));
@@ -472,18 +472,18 @@ struct LimitPrinter {
     return text;
   }
   std::string operator()(const core::Concurrency& l) const {
-    if (l.lease == core::Concurrency{}.lease) return fmt::format("{} concurrent", l.count);
-    return fmt::format("{} concurrent lease {}", l.count, to_text(l.lease));
+    if (l.hold_time == core::Concurrency{}.hold_time) return fmt::format("{} concurrent", l.count);
+    return fmt::format("{} concurrent lease {}", l.count, to_text(l.hold_time));
   }
   // No text form: this limit exists in CL.THROTTLE only.
-  std::string operator()(const core::Cell& l) const {
-    return fmt::format("one each {} burst {} (CL.THROTTLE)", to_text(l.price), l.capacity);
+  std::string operator()(const core::RedisCell& l) const {
+    return fmt::format("one every {} burst {} (CL.THROTTLE)", to_text(l.price), l.capacity);
   }
 };
 
 }  // namespace
 
-Result<LimitWords, Problem> split_rate(std::string_view text, Place place) {
+Result<LimitWords, Problem> split_rate(std::string_view text, SourcePosition place) {
   if (auto problem = check_length(text, place)) return *problem;
   LimitWords words{.place = place};
   LimitTextReader reader(text, place);
@@ -494,7 +494,7 @@ Result<LimitWords, Problem> split_rate(std::string_view text, Place place) {
   return words;
 }
 
-Result<LimitWords, Problem> split_limit(std::string_view text, Place place) {
+Result<LimitWords, Problem> split_limit(std::string_view text, SourcePosition place) {
   if (auto problem = check_length(text, place)) return *problem;
   LimitWords words{.place = place};
   LimitTextReader reader(text, place);
@@ -515,7 +515,7 @@ Result<core::Limit, Problem> build_limit(const LimitWords& words) {
   return build_rated(words);
 }
 
-Result<core::Limit, Problem> parse_limit(std::string_view text, Place place) {
+Result<core::Limit, Problem> parse_limit(std::string_view text, SourcePosition place) {
   const auto words = split_limit(text, place);
   if (!words) return words.error();
   return build_limit(*words);

@@ -47,7 +47,7 @@ constexpr std::array<std::string_view, 20> kFields{
 
 constexpr std::array<std::string_view, 4> kScopes{"node", "fleet", "leased", "split"};
 
-std::optional<Word> word_of(const Node& node, std::string_view name, Problems& problems) {
+std::optional<Word> word_of(const YamlNode& node, std::string_view name, Problems& problems) {
   if (node.is_scalar()) return Word{node.text, node.text_place()};
   problems.push_back(
       {node.place, fmt::format("\"{}\" wants a value, not {}", name, node.describe())});
@@ -55,7 +55,7 @@ std::optional<Word> word_of(const Node& node, std::string_view name, Problems& p
 }
 
 // Reads a field such as `window: true` or `window: from first`. `false` means the same as no field.
-std::optional<Word> flag_of(const Node& node, const WordName& flag, Problems& problems) {
+std::optional<Word> flag_of(const YamlNode& node, const WordName& flag, Problems& problems) {
   if (node.is_scalar() && node.text == "false") return std::nullopt;
   if (node.is_scalar() && node.text == "true") return Word{std::string{flag.name}, node.place};
   if (node.is_scalar() && node.text == flag.variant) return Word{node.text, node.place};
@@ -68,17 +68,17 @@ std::optional<Word> flag_of(const Node& node, const WordName& flag, Problems& pr
 }
 
 // Reads the base of a map's limit: `limit:`, `rate:` or `concurrent:`.
-std::optional<LimitWords> read_base(const Node& map, Problems& problems) {
-  const Node* limit = map.find("limit");
-  const Node* rate = map.find("rate");
-  const Node* concurrent = map.find("concurrent");
+std::optional<LimitWords> read_base(const YamlNode& map, Problems& problems) {
+  const YamlNode* limit = map.find("limit");
+  const YamlNode* rate = map.find("rate");
+  const YamlNode* concurrent = map.find("concurrent");
   const int given = (limit != nullptr) + (rate != nullptr) + (concurrent != nullptr);
   if (given != 1) {
     problems.push_back({map.place, given == 0 ? "a limit is missing: write limit: 100/s"
                                               : "one of limit, rate and concurrent is enough"});
     return std::nullopt;
   }
-  const Node& node = limit ? *limit : rate ? *rate : *concurrent;
+  const YamlNode& node = limit ? *limit : rate ? *rate : *concurrent;
   const auto word = word_of(node, limit ? "limit" : rate ? "rate" : "concurrent", problems);
   if (!word) return std::nullopt;
   if (concurrent != nullptr) {
@@ -91,10 +91,10 @@ std::optional<LimitWords> read_base(const Node& map, Problems& problems) {
   return std::nullopt;
 }
 
-std::optional<LimitWords> read_words(const Node& map, Problems& problems) {
+std::optional<LimitWords> read_words(const YamlNode& map, Problems& problems) {
   auto words = read_base(map, problems);
   for (const WordName& known : kWordFields) {
-    const Node* node = map.find(known.name);
+    const YamlNode* node = map.find(known.name);
     if (node == nullptr) continue;
     const auto word = known.variant.empty() ? word_of(*node, known.name, problems)
                                             : flag_of(*node, known, problems);
@@ -108,9 +108,9 @@ std::optional<LimitWords> read_words(const Node& map, Problems& problems) {
   return words;
 }
 
-std::vector<std::string> read_by(const Node& node, Problems& problems) {
+std::vector<std::string> read_by(const YamlNode& node, Problems& problems) {
   std::vector<std::string> parts;
-  const auto add = [&](const Node& part) {
+  const auto add = [&](const YamlNode& part) {
     if (part.is_scalar() && !part.text.empty()) {
       parts.push_back(part.text);
     } else {
@@ -129,14 +129,14 @@ std::vector<std::string> read_by(const Node& node, Problems& problems) {
   if (std::ranges::adjacent_find(parts) != parts.end()) {
     problems.push_back({node.place, "\"by\" names a part twice"});
   }
-  if (parts.size() > Parts::kMost) {
+  if (parts.size() > Parts::kMax) {
     problems.push_back({node.place, fmt::format("\"by\" names {} parts, at most {} are allowed",
-                                                parts.size(), Parts::kMost)});
+                                                parts.size(), Parts::kMax)});
   }
   return parts;
 }
 
-Cost read_cost(const Node& node, Problems& problems) {
+Cost read_cost(const YamlNode& node, Problems& problems) {
   if (node.is_scalar() && node.text == "permits") return {};
   if (!node.is_scalar()) {
     problems.push_back({node.place, "\"cost\" is a number or \"permits\""});
@@ -152,7 +152,7 @@ Cost read_cost(const Node& node, Problems& problems) {
   return {.permits = false, .fixed = *count};
 }
 
-Scope read_scope(const Node& node, Problems& problems) {
+Scope read_scope(const YamlNode& node, Problems& problems) {
   const auto found = std::ranges::find(kScopes, node.text);
   if (!node.is_scalar() || found == kScopes.end()) {
     problems.push_back(
@@ -163,26 +163,26 @@ Scope read_scope(const Node& node, Problems& problems) {
   return static_cast<Scope>(found - kScopes.begin() + 1);
 }
 
-void read_application(const Node& map, Limit& limit, Problems& problems) {
-  if (const Node* name = map.find("name")) {
+void read_application(const YamlNode& map, Limit& limit, Problems& problems) {
+  if (const YamlNode* name = map.find("name")) {
     if (const auto word = word_of(*name, "name", problems)) limit.name = word->text;
   }
-  if (const Node* by = map.find("by")) limit.by = read_by(*by, problems);
-  if (const Node* cost = map.find("cost")) limit.cost = read_cost(*cost, problems);
-  if (const Node* scope = map.find("scope")) limit.scope = read_scope(*scope, problems);
-  if (const Node* shadow = map.find("shadow"))
+  if (const YamlNode* by = map.find("by")) limit.by = read_by(*by, problems);
+  if (const YamlNode* cost = map.find("cost")) limit.cost = read_cost(*cost, problems);
+  if (const YamlNode* scope = map.find("scope")) limit.scope = read_scope(*scope, problems);
+  if (const YamlNode* shadow = map.find("shadow"))
     limit.shadow = read_bool(*shadow, "shadow", problems);
 }
 
 std::optional<Limit> with_rule(const Result<core::Limit, Problem>& rule, Problems& problems) {
-  if (rule) return Limit{.rule = *rule, .name = {}, .by = {}, .cost = {}};
+  if (rule) return Limit{.limit = *rule, .name = {}, .by = {}, .cost = {}};
   problems.push_back(rule.error());
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Limit> read_limit(const Node& node, Problems& problems) {
+std::optional<Limit> read_limit(const YamlNode& node, Problems& problems) {
   if (node.is_scalar()) return with_rule(parse_limit(node.text, node.text_place()), problems);
   if (!node.is_map()) {
     problems.push_back({node.place, fmt::format("a limit is a text like 100/s or a map, not {}",
@@ -199,7 +199,7 @@ std::optional<Limit> read_limit(const Node& node, Problems& problems) {
   return applied;
 }
 
-std::vector<Limit> read_limits(const Node& node, Problems& problems) {
+std::vector<Limit> read_limits(const YamlNode& node, Problems& problems) {
   std::vector<Limit> limits;
   // Refused before reading: a short text can alias the same long list thousands of times.
   if (node.items.size() > core::kMaxLimits) {
@@ -208,7 +208,7 @@ std::vector<Limit> read_limits(const Node& node, Problems& problems) {
                                                 node.items.size(), core::kMaxLimits)});
     return limits;
   }
-  const auto add = [&](const Node& item) {
+  const auto add = [&](const YamlNode& item) {
     if (auto limit = read_limit(item, problems)) limits.push_back(*std::move(limit));
   };
   if (node.is_list()) {

@@ -22,7 +22,8 @@ class Check {
       if (auto wrong = of(own, nullptr)) return wrong;
     }
     const PatternIndex index(policy_.overrides);
-    for (const Boosted& each : boosted(policy_.orders, policy_.overrides, index, now)) {
+    for (const BoostedPattern& each :
+         boosted_patterns(policy_.orders, policy_.overrides, index, now)) {
       auto wrong = each.own ? of(policy_.overrides[*each.own], &each.by) : usual(&each.by);
       if (wrong) return wrong;
     }
@@ -48,9 +49,9 @@ class Check {
   std::optional<std::string> of(const std::vector<Limit>& limits, const Order* boost,
                                 const std::string& whose) const {
     for (const Limit& limit : limits) {
-      if (const auto flaw = flaw_of(limit.rule, boost)) {
-        return fmt::format("the limit {}{} cannot be changed by that much: {}", to_text(limit.rule),
-                           whose, explain(*flaw));
+      if (const auto flaw = flaw_of(limit.limit, boost)) {
+        return fmt::format("the limit {}{} cannot be changed by that much: {}",
+                           to_text(limit.limit), whose, explain(*flaw));
       }
     }
     return std::nullopt;
@@ -81,7 +82,8 @@ class Check {
 
 }  // namespace
 
-std::optional<std::string> unfit(const Policy& policy, Instant now, const Order* since) {
+std::optional<std::string> why_not_applicable(const Policy& policy, Instant now,
+                                              const Order* since) {
   return Check(policy, now, since).run(now);
 }
 

@@ -70,19 +70,19 @@ struct Changed {
   Answer operator()(const core::Window& l) const {
     return answer(core::Window::make(whole_rate(at_least(l.count, 1), l.period), l.from_first));
   }
-  Answer operator()(const core::Sliding& l) const {
-    return answer(core::Sliding::make(whole_rate(at_least(l.count, 1), l.period)));
+  Answer operator()(const core::SlidingCounter& l) const {
+    return answer(core::SlidingCounter::make(whole_rate(at_least(l.count, 1), l.period)));
   }
-  Answer operator()(const core::ExactLog& l) const {
-    return answer(core::ExactLog::make(whole_rate(at_least(l.count, 1), l.period)));
+  Answer operator()(const core::SlidingLog& l) const {
+    return answer(core::SlidingLog::make(whole_rate(at_least(l.count, 1), l.period)));
   }
-  Answer operator()(const core::Quota& l) const {
-    return answer(core::Quota::make(at_least(l.count, 1), l.calendar));
+  Answer operator()(const core::CalendarWindow& l) const {
+    return answer(core::CalendarWindow::make(at_least(l.count, 1), l.calendar));
   }
   Answer operator()(const core::Concurrency& l) const {
-    return answer(core::Concurrency::make(at_least(l.count, 1), l.lease));
+    return answer(core::Concurrency::make(at_least(l.count, 1), l.hold_time));
   }
-  Answer operator()(const core::Cell& l) const { return core::Limit{l}; }  // no policy has one
+  Answer operator()(const core::RedisCell& l) const { return core::Limit{l}; }  // no policy has one
 };
 
 }  // namespace
@@ -91,8 +91,8 @@ Result<core::Limit, Flaw> changed(const core::Limit& limit, const Change& change
   return std::visit(Changed{change}, limit);
 }
 
-ForAll for_all(const std::vector<Order>& orders, Instant now) {
-  ForAll all;
+GlobalOrders global_orders(const std::vector<Order>& orders, Instant now) {
+  GlobalOrders all;
   for (const Order& order : orders) {
     if (changes_all(order, now)) all.changes.push_back(order.change);
     all.paused |= order.verb == Order::Verb::pause && order.until > now;
@@ -102,12 +102,12 @@ ForAll for_all(const std::vector<Order>& orders, Instant now) {
 
 std::vector<Limit> under(const Change& change, std::vector<Limit> limits) {
   for (Limit& limit : limits) {
-    if (auto next = changed(limit.rule, change)) limit.rule = *std::move(next);
+    if (auto next = changed(limit.limit, change)) limit.limit = *std::move(next);
   }
   return limits;
 }
 
-std::vector<Limit> under(const ForAll& orders, std::vector<Limit> limits) {
+std::vector<Limit> under(const GlobalOrders& orders, std::vector<Limit> limits) {
   for (const Change& change : orders.changes) limits = under(change, std::move(limits));
   for (Limit& limit : limits) limit.shadow |= orders.paused;
   return limits;
@@ -123,9 +123,9 @@ std::string_view part_of(const Pattern& pattern) {
 
 }  // namespace
 
-std::vector<Boosted> boosted(const std::vector<Order>& orders,
-                             const std::vector<Override>& overrides, const PatternIndex& index,
-                             Instant now) {
+std::vector<BoostedPattern> boosted_patterns(const std::vector<Order>& orders,
+                                             const std::vector<Override>& overrides,
+                                             const PatternIndex& index, Instant now) {
   std::vector<Pattern> patterns;
   std::vector<const Order*> by;
   for (const Order& order : orders) {
@@ -134,7 +134,7 @@ std::vector<Boosted> boosted(const std::vector<Order>& orders,
     patterns.push_back(Pattern::of(order.who));
     by.push_back(&order);
   }
-  std::vector<Boosted> all;
+  std::vector<BoostedPattern> all;
   if (patterns.empty()) return all;
   const PatternIndex boosts(patterns);
   for (const Pattern& pattern : patterns) {

@@ -49,20 +49,20 @@ inline bool changes_all(const Order& order, Instant now) {
 }
 
 // The combined effect of a policy's orders in force on all keys.
-struct ForAll {
+struct GlobalOrders {
   std::vector<Change> changes{};
   bool paused = false;
 
-  friend bool operator==(const ForAll&, const ForAll&) = default;
+  friend bool operator==(const GlobalOrders&, const GlobalOrders&) = default;
 };
-ForAll for_all(const std::vector<Order>& orders, Instant now);
+GlobalOrders global_orders(const std::vector<Order>& orders, Instant now);
 
 // The limits under these orders. A change that cannot be applied to a limit is left out.
-std::vector<Limit> under(const ForAll& orders, std::vector<Limit> limits);
+std::vector<Limit> under(const GlobalOrders& orders, std::vector<Limit> limits);
 std::vector<Limit> under(const Change& change, std::vector<Limit> limits);
 
 // A pattern of keys whose limits are changed by a boost.
-struct Boosted {
+struct BoostedPattern {
   Pattern pattern;
   std::optional<std::size_t> own;  // override that has the limits; none: the default limits
   const Order& by;                 // the boost
@@ -70,12 +70,12 @@ struct Boosted {
 
 // The patterns of all boosts in force, and of the overrides that a boost of a prefix covers. If
 // several boosts cover a pattern, the most specific one applies. `index` is of the overrides.
-std::vector<Boosted> boosted(const std::vector<Order>& orders,
-                             const std::vector<Override>& overrides, const PatternIndex& index,
-                             Instant now);
+std::vector<BoostedPattern> boosted_patterns(const std::vector<Order>& orders,
+                                             const std::vector<Override>& overrides,
+                                             const PatternIndex& index, Instant now);
 
-// The overrides that may apply to a boosted request but are not boosted, since they are for another
-// part of the key than the boost.
+// The overrides that may apply to a boosted_patterns request but are not boosted_patterns, since
+// they are for another part of the key than the boost.
 std::vector<Pattern> not_reached(const Order& order, const std::vector<Override>& overrides);
 
 }  // namespace weir::policy

@@ -4,9 +4,9 @@
 
 namespace weir::policy {
 
-const std::vector<Limit>& usual_limits(const Policy& policy, Instant t) {
+const std::vector<Limit>& default_limits(const Policy& policy, Instant t) {
   if (policy.schedule.empty()) return policy.limits;
-  const auto shift = held_at(policy.schedule, t).shift;
+  const auto shift = active_shift_at(policy.schedule, t).shift;
   return shift ? policy.schedule[*shift].limits : policy.limits;
 }
 
@@ -18,7 +18,7 @@ Schedules schedules_of(const PolicySet& policies) {
   return schedules;
 }
 
-Ends ends_of(const PolicySet& policies) {
+Ends end_times_of(const PolicySet& policies) {
   Ends ends;
   for (const auto& [name, policy] : policies) {
     for (const Order& order : policy.orders) ends.push_back(order.until);

@@ -33,17 +33,17 @@ struct Policy {
 };
 
 // In bytes. Names are not empty.
-inline constexpr std::size_t kLongestPolicyName = 256;
+inline constexpr std::size_t kMaxPolicyNameLength = 256;
 
 using PolicySet = std::map<std::string, Policy, std::less<>>;
 
 // The limits of keys without an override at time `t`.
-const std::vector<Limit>& usual_limits(const Policy& policy, Instant t);
+const std::vector<Limit>& default_limits(const Policy& policy, Instant t);
 
 // The schedules of all policies that have one.
 Schedules schedules_of(const PolicySet& policies);
 // The end times of the orders of all policies.
-Ends ends_of(const PolicySet& policies);
+Ends end_times_of(const PolicySet& policies);
 
 // Reads only the policies of a file (policy/config.h reads the whole file). Settings that this
 // version does not support are no problem. All problems are added to the list; a file with problems

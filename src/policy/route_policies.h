@@ -17,7 +17,7 @@ namespace weir::policy {
 std::span<const std::string_view> route_policy_fields();
 
 // The route's `name:`, or its position from 0.
-std::string route_name(const Node& route, std::size_t position);
+std::string route_name(const YamlNode& route, std::size_t position);
 
 // gateway/<route>, and the name of its bandwidth policy.
 std::string route_policy_name(std::string_view route);
@@ -25,8 +25,8 @@ std::string bandwidth_policy_name(std::string_view route);
 
 struct RoutePolicy {
   std::string name;
-  Node written;  // in the form of an entry of `policies:`
+  YamlNode written;  // in the form of an entry of `policies:`
 };
-std::vector<RoutePolicy> route_policies(const Node& gateway);
+std::vector<RoutePolicy> route_policies(const YamlNode& gateway);
 
 }  // namespace weir::policy

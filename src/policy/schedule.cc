@@ -111,7 +111,7 @@ std::string to_text(const Hours& hours) {
   return hours.zone.name() == "UTC" ? text : fmt::format("{} in {}", text, hours.zone.name());
 }
 
-Held held_at(const Schedule& schedule, Instant t) {
+ActiveShift active_shift_at(const Schedule& schedule, Instant t) {
   constexpr seconds a_second{1};
   const Seconds now = std::chrono::floor<seconds>(in_range(t));
   const auto shift = shift_at(schedule, now);
@@ -132,7 +132,7 @@ Held held_at(const Schedule& schedule, Instant t) {
 core::Span steady_span(const Schedules& schedules, Instant t, const Ends& ends) {
   core::Span steady{Instant::min(), Instant::max()};
   for (const Schedule* schedule : schedules) {
-    const core::Span span = held_at(*schedule, t).span;
+    const core::Span span = active_shift_at(*schedule, t).span;
     steady = {std::max(steady.start, span.start), std::min(steady.end, span.end)};
   }
   for (const Instant end : ends) {

@@ -42,11 +42,11 @@ using Schedule = std::vector<Shift>;
 
 // The shift that applies at a time (by position; none: the default limits), and the span in which
 // it applies.
-struct Held {
+struct ActiveShift {
   std::optional<std::size_t> shift;
   core::Span span;
 };
-Held held_at(const Schedule& schedule, Instant t);
+ActiveShift active_shift_at(const Schedule& schedule, Instant t);
 
 using Schedules = std::vector<const Schedule*>;
 

@@ -24,7 +24,7 @@ std::string day_meant_by(std::string_view written) {
   return fmt::format(" (did you mean \"{}\"?)", small);
 }
 
-std::optional<int> read_day(std::string_view text, Place place, Problems& problems) {
+std::optional<int> read_day(std::string_view text, SourcePosition place, Problems& problems) {
   const auto day = std::ranges::find(kDays, text);
   if (day != kDays.end()) return static_cast<int>(day - kDays.begin());
   problems.push_back({place, fmt::format("{} is not a day: write mon, tue, wed, thu, fri, sat "
@@ -34,7 +34,7 @@ std::optional<int> read_day(std::string_view text, Place place, Problems& proble
 }
 
 // A day, or a range of days, which may wrap around the end of the week.
-std::uint8_t read_range(const Node& node, Problems& problems) {
+std::uint8_t read_range(const YamlNode& node, Problems& problems) {
   if (!node.is_scalar()) {
     problems.push_back({node.place, fmt::format("\"days\" is a day, a range like mon-fri or a list "
                                                 "of them, not {}",
@@ -56,7 +56,7 @@ std::uint8_t read_range(const Node& node, Problems& problems) {
   }
 }
 
-std::uint8_t read_days(const Node& node, Problems& problems) {
+std::uint8_t read_days(const YamlNode& node, Problems& problems) {
   if (!node.is_list()) return read_range(node, problems);
   if (node.items.empty())
     problems.push_back({node.place, "\"days\" names no day: write one, or leave it out"});
@@ -85,7 +85,7 @@ std::optional<std::chrono::minutes> time_in(std::string_view text) {
   return std::chrono::hours{*hours} + std::chrono::minutes{*minutes};
 }
 
-void read_times(const Node& node, Hours& hours, Problems& problems) {
+void read_times(const YamlNode& node, Hours& hours, Problems& problems) {
   const std::string_view text = node.text;
   const std::size_t dash = text.find('-');
   const bool has_both = node.is_scalar() && dash != std::string_view::npos;
@@ -99,16 +99,17 @@ void read_times(const Node& node, Hours& hours, Problems& problems) {
     return;
   }
   if (*from == *to) {
-    problems.push_back({node.place, fmt::format("hours from {0} to {0} are none: leave \"hours\" "
-                                                "out for the whole day",
-                                                text.substr(0, dash))});
+    problems.push_back(
+        {node.place, fmt::format("the time from {0} to {0} is empty: leave \"hours\" "
+                                 "out for the whole day",
+                                 text.substr(0, dash))});
     return;
   }
   hours.from = *from;
   hours.to = *to;
 }
 
-void read_zone(const Node& node, Hours& hours, Problems& problems) {
+void read_zone(const YamlNode& node, Hours& hours, Problems& problems) {
   const std::size_t before = problems.size();
   const std::string name = read_text(node, "in", problems);
   if (problems.size() > before) return;
@@ -122,10 +123,10 @@ void read_zone(const Node& node, Hours& hours, Problems& problems) {
 
 }  // namespace
 
-Hours read_hours(const Node& shift, Problems& problems) {
+Hours read_hours(const YamlNode& shift, Problems& problems) {
   Hours hours;
-  const Node* days = shift.find("days");
-  const Node* times = shift.find("hours");
+  const YamlNode* days = shift.find("days");
+  const YamlNode* times = shift.find("hours");
   if (days == nullptr && times == nullptr) {
     problems.push_back({shift.place,
                         "days or hours are missing: write days: mon-fri, hours: 09:00-18:00 or "
@@ -133,7 +134,7 @@ Hours read_hours(const Node& shift, Problems& problems) {
   }
   if (days != nullptr) hours.days = read_days(*days, problems);
   if (times != nullptr) read_times(*times, hours, problems);
-  if (const Node* zone = shift.find("in")) read_zone(*zone, hours, problems);
+  if (const YamlNode* zone = shift.find("in")) read_zone(*zone, hours, problems);
   return hours;
 }
 

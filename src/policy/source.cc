@@ -31,7 +31,7 @@ std::pair<std::string_view, std::size_t> excerpt(std::string_view line, std::siz
   std::size_t start = column > kShownColumns / 2 ? column - kShownColumns / 2 : 0;
   if (line.size() <= kShownColumns) start = 0;
   while (start > 0 && is_continuation(line[start])) --start;
-  return {cut(line.substr(start), kShownColumns), column - start};
+  return {truncate_utf8(line.substr(start), kShownColumns), column - start};
 }
 
 // Replaces control characters: the content of a file must not control the terminal.
@@ -92,7 +92,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }
 
 std::string rendered(std::string_view name, const Problem& problem, std::string_view line) {
-  const Place& place = problem.place;
+  const SourcePosition& place = problem.place;
   const auto [shown, caret] = excerpt(line, static_cast<std::size_t>(place.column - 1));
   return fmt::format("{}:{}:{}: {}\n  {}\n  {}^\n", name, place.line, place.column,
                      printable(problem.message), printable(shown),
@@ -146,7 +146,7 @@ std::optional<std::string> read_all(int fd, std::string& text) {
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t most = 40;
   return text.size() <= most ? fmt::format("\"{}\"", text)
-                             : fmt::format("\"{}…\"", cut(text, most));
+                             : fmt::format("\"{}…\"", truncate_utf8(text, most));
 }
 
 Result<Source, std::string> Source::read(const std::string& path) {

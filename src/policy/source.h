@@ -9,21 +9,21 @@
 namespace weir::policy {
 
 // A position in a source text. Lines and columns count from 1.
-struct Place {
+struct SourcePosition {
   int line = 1;
   int column = 1;
-  // The value was unescaped or folded, so that offsets in it are no columns: every part of it has
-  // this position.
+  // The value was unescaped or folded, so an offset in it does not correspond to a column: problems
+  // anywhere in it are reported at this position.
   bool fixed = false;
 
-  Place moved(std::size_t columns) const {
+  SourcePosition moved(std::size_t columns) const {
     return {line, column + (fixed ? 0 : static_cast<int>(columns)), fixed};
   }
 };
 
 // An error in a source text: its position, and a message with what to write instead.
 struct Problem {
-  Place place;
+  SourcePosition place;
   std::string message;
 };
 

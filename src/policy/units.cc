@@ -105,7 +105,7 @@ const TimeUnit* time_unit(std::string_view name) {
 
 Problem unknown_unit(const Word& word, const NumberAndUnit& split) {
   if (time_unit(without_blanks(split.unit)) != nullptr) return refuse_blank(word, split);
-  const Place place = word.place.moved(split.number.size());
+  const SourcePosition place = word.place.moved(split.number.size());
   if (split.unit == "m") {
     return {place, fmt::format("\"m\" could be minutes or months: write \"{}min\"", split.number)};
   }
@@ -227,7 +227,7 @@ Result<Nanos, Problem> parse_period(const Word& word) {
   return parse_duration(word.text, word.place);
 }
 
-Result<Nanos, Problem> parse_duration(std::string_view text, Place place) {
+Result<Nanos, Problem> parse_duration(std::string_view text, SourcePosition place) {
   const Word word{std::string{text}, place};
   const NumberAndUnit split = split_unit(text);
   if (split.number.size() > kMaxNumberLength) return not_a_time(word);

@@ -18,7 +18,7 @@ std::string listed(std::span<const std::string_view> words) {
 
 }  // namespace
 
-bool read_bool(const Node& node, std::string_view what, Problems& problems) {
+bool read_bool(const YamlNode& node, std::string_view what, Problems& problems) {
   const bool is_true = node.is_scalar() && node.text == "true";
   const bool is_false = node.is_scalar() && node.text == "false";
   if (!is_true && !is_false) {
@@ -28,7 +28,7 @@ bool read_bool(const Node& node, std::string_view what, Problems& problems) {
   return is_true;
 }
 
-std::size_t read_word(const Node& node, std::string_view what,
+std::size_t read_word(const YamlNode& node, std::string_view what,
                       std::span<const std::string_view> words, Problems& problems) {
   const auto word = std::ranges::find(words, node.text);
   if (node.is_scalar() && word != words.end()) {
@@ -39,10 +39,10 @@ std::size_t read_word(const Node& node, std::string_view what,
   return 0;
 }
 
-std::string read_text(const Node& node, std::string_view what, Problems& problems) {
+std::string read_text(const YamlNode& node, std::string_view what, Problems& problems) {
   if (node.is_scalar() && !node.text.empty()) return node.text;
   problems.push_back(
-      {node.place, fmt::format("\"{}\" is a text, not {}", what,
+      {node.place, fmt::format("\"{}\" must be a non-empty text, not {}", what,
                                node.is_scalar() ? "an empty one" : node.describe())});
   return {};
 }
@@ -55,7 +55,7 @@ bool is_field_name(std::string_view text) {
          text.find_first_not_of(letters) == std::string_view::npos;
 }
 
-std::string read_header_name(const Node& node, std::string_view what, Problems& problems) {
+std::string read_header_name(const YamlNode& node, std::string_view what, Problems& problems) {
   if (node.is_scalar() && is_field_name(node.text)) return node.text;
   problems.push_back({node.place, fmt::format("\"{}\" is the name of a header like "
                                               "X-RateLimit-Limit, not {}",
@@ -63,7 +63,7 @@ std::string read_header_name(const Node& node, std::string_view what, Problems& 
   return {};
 }
 
-bool is_map_of(const Node& node, std::string_view what, std::span<const std::string_view> known,
+bool is_map_of(const YamlNode& node, std::string_view what, std::span<const std::string_view> known,
                Problems& problems) {
   if (node.is_map()) {
     check_fields(node, known, fmt::format("\"{}\"", what), problems);
@@ -74,15 +74,17 @@ bool is_map_of(const Node& node, std::string_view what, std::span<const std::str
   return false;
 }
 
-std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems) {
-  std::vector<const Node*> texts;
-  const auto add = [&](const Node& item) {
+std::vector<const YamlNode*> one_or_more(const YamlNode& node, std::string_view what,
+                                         Problems& problems) {
+  std::vector<const YamlNode*> texts;
+  const auto add = [&](const YamlNode& item) {
     if (item.is_scalar() && !item.text.empty()) {
       texts.push_back(&item);
     } else {
       problems.push_back(
-          {item.place, fmt::format("\"{}\" is a text or a list of texts, not {}", what,
-                                   item.is_scalar() ? "an empty one" : item.describe())});
+          {item.place,
+           fmt::format("\"{}\" must be a non-empty text or a list of such texts, not {}", what,
+                       item.is_scalar() ? "an empty one" : item.describe())});
     }
   };
   if (!node.is_list()) {

@@ -13,25 +13,26 @@
 namespace weir::policy {
 
 // `true` or `false`.
-bool read_bool(const Node& node, std::string_view what, Problems& problems);
+bool read_bool(const YamlNode& node, std::string_view what, Problems& problems);
 
 // The index of the value among `words`; 0, with a problem, if it is none of them.
-std::size_t read_word(const Node& node, std::string_view what,
+std::size_t read_word(const YamlNode& node, std::string_view what,
                       std::span<const std::string_view> words, Problems& problems);
 
 // A non-empty text.
-std::string read_text(const Node& node, std::string_view what, Problems& problems);
+std::string read_text(const YamlNode& node, std::string_view what, Problems& problems);
 
 // A scalar, or a non-empty list of scalars.
-std::vector<const Node*> one_or_more(const Node& node, std::string_view what, Problems& problems);
+std::vector<const YamlNode*> one_or_more(const YamlNode& node, std::string_view what,
+                                         Problems& problems);
 
 // True for a token of HTTP, as field names are.
 bool is_field_name(std::string_view text);
 // The name of an HTTP field.
-std::string read_header_name(const Node& node, std::string_view what, Problems& problems);
+std::string read_header_name(const YamlNode& node, std::string_view what, Problems& problems);
 
 // True for a map; reports fields that are not among `known`.
-bool is_map_of(const Node& node, std::string_view what, std::span<const std::string_view> known,
+bool is_map_of(const YamlNode& node, std::string_view what, std::span<const std::string_view> known,
                Problems& problems);
 
 }  // namespace weir::policy

@@ -50,10 +50,10 @@ class Builder : public YAML::EventHandler {
   Builder(std::string_view text, Problems& problems, Problems* warnings)
       : text_(text), problems_(problems), warnings_(warnings) {}
 
-  std::shared_ptr<const Node> root() const { return root_; }
+  std::shared_ptr<const YamlNode> root() const { return root_; }
 
   // The start of the innermost unclosed list or map.
-  std::optional<Place> open() const {
+  std::optional<SourcePosition> open() const {
     return open_.empty() ? std::nullopt : std::optional(open_.back().node->place);
   }
 
@@ -62,7 +62,7 @@ class Builder : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     count(1, place_of(mark));
-    auto node = make(Node::Kind::null, place_of_nothing(mark), anchor);
+    auto node = make(YamlNode::Kind::null, place_of_nothing(mark), anchor);
     finish(anchor, 1);
     add(node);
   }
@@ -81,10 +81,10 @@ class Builder : public YAML::EventHandler {
     if (!quoted && value.empty()) return OnNull(mark, anchor);
     const std::size_t start = start_of_scalar(mark);
     const std::string_view written = text_.substr(start);
-    Place place = place_of(mark).moved(start - offset(mark));
+    SourcePosition place = place_of(mark).moved(start - offset(mark));
     place.fixed = !written.substr(quoted && !written.empty() ? 1 : 0).starts_with(value);
     if (!at_name()) count(1, place);
-    auto node = make(Node::Kind::scalar, place, anchor);
+    auto node = make(YamlNode::Kind::scalar, place, anchor);
     finish(anchor, 1);
     node->text = value;
     node->quoted = quoted;
@@ -94,14 +94,14 @@ class Builder : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value style) override {
-    open_new(Node::Kind::list, mark, anchor);
+    open_new(YamlNode::Kind::list, mark, anchor);
     open_.back().has_dashes = style == YAML::EmitterStyle::Block;
   }
   void OnSequenceEnd() override { close(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open_new(Node::Kind::map, mark, anchor);
+    open_new(YamlNode::Kind::map, mark, anchor);
   }
   void OnMapEnd() override {
     if (!as_go()) merge(open_.back());
@@ -116,23 +116,23 @@ class Builder : public YAML::EventHandler {
 
  private:
   struct OpenCollection {
-    std::shared_ptr<Node> node;
+    std::shared_ptr<YamlNode> node;
     YAML::anchor_t anchor;
     std::size_t values_before;
     bool has_dashes = false;
-    std::shared_ptr<const Node> key{};                     // of a map: read, its value is next
+    std::shared_ptr<const YamlNode> key{};                 // of a map: read, its value is next
     std::unordered_map<std::string, std::size_t> names{};  // field name → index
     std::unordered_map<std::string, int> lines{};          // own field → line
   };
 
   struct Anchored {
-    std::shared_ptr<Node> node;
+    std::shared_ptr<YamlNode> node;
     std::size_t values = 0;  // that an alias of it adds; 0 before its end
   };
 
   struct Quote {
     std::size_t start;
-    Place place;
+    SourcePosition place;
   };
 
   // ---- Positions
@@ -158,7 +158,7 @@ class Builder : public YAML::EventHandler {
   }
 
   // An empty value is reported where it should be. The parser gives the position of the next token.
-  Place place_of_nothing(const YAML::Mark& mark) const {
+  SourcePosition place_of_nothing(const YAML::Mark& mark) const {
     if (open_.empty() || is_written(mark)) return place_of(mark);
     const OpenCollection& level = open_.back();
     if (level.key != nullptr) return level.key->place;
@@ -166,7 +166,7 @@ class Builder : public YAML::EventHandler {
   }
 
   // The dash before `mark`; only comments can be between the two.
-  Place last_dash(const YAML::Mark& mark) const {
+  SourcePosition last_dash(const YAML::Mark& mark) const {
     std::string_view above = text_.substr(0, offset(mark));
     for (int line = mark.line + 1; line > 0; --line) {
       const std::size_t start = above.rfind('\n') + 1;
@@ -188,7 +188,7 @@ class Builder : public YAML::EventHandler {
     return !open_.empty() && open_.back().node->is_map() && open_.back().key == nullptr;
   }
 
-  void count(std::size_t values, Place place) {
+  void count(std::size_t values, SourcePosition place) {
     values_ += values;
     const std::size_t most = std::max(kMaxValues, text_.size());
     if (values_ <= most) return;
@@ -198,8 +198,8 @@ class Builder : public YAML::EventHandler {
                             most)}};
   }
 
-  std::shared_ptr<Node> make(Node::Kind kind, Place place, YAML::anchor_t anchor) {
-    auto node = std::make_shared<Node>();
+  std::shared_ptr<YamlNode> make(YamlNode::Kind kind, SourcePosition place, YAML::anchor_t anchor) {
+    auto node = std::make_shared<YamlNode>();
     node->kind = kind;
     node->place = place;
     if (anchor != YAML::NullAnchor) anchors_[anchor] = {.node = node};
@@ -211,8 +211,8 @@ class Builder : public YAML::EventHandler {
     if (anchor != YAML::NullAnchor) anchors_[anchor].values = values;
   }
 
-  void open_new(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    const Place place = place_of(mark);
+  void open_new(YamlNode::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    const SourcePosition place = place_of(mark);
     if (open_.size() == kDeepest) {
       throw ParseAborted{
           {place,
@@ -229,7 +229,7 @@ class Builder : public YAML::EventHandler {
     add(node);
   }
 
-  void add(std::shared_ptr<const Node> node) {
+  void add(std::shared_ptr<const YamlNode> node) {
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -247,8 +247,8 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  void add_field(OpenCollection& level, std::shared_ptr<const Node> value) {
-    const Node& key = *level.key;
+  void add_field(OpenCollection& level, std::shared_ptr<const YamlNode> value) {
+    const YamlNode& key = *level.key;
     if (as_go()) return lay_over(level, {key.text, key.place, std::move(value)});
     auto& fields = level.node->fields;
     const auto [known, is_new] = level.names.try_emplace(key.text, fields.size());
@@ -264,7 +264,7 @@ class Builder : public YAML::EventHandler {
   // `<<: *base` adds the fields of base that the map does not have itself.
   void merge(OpenCollection& level) {
     auto& fields = level.node->fields;
-    const auto found = std::ranges::find(fields, "<<", &Node::Field::name);
+    const auto found = std::ranges::find(fields, "<<", &YamlNode::Field::name);
     if (found == fields.end()) return;
     const auto base = found->value;
     fields.erase(found);
@@ -272,15 +272,15 @@ class Builder : public YAML::EventHandler {
     for (const auto& item : base->items) merge_from(level, *item);
   }
 
-  void merge_from(OpenCollection& level, const Node& base) {
+  void merge_from(OpenCollection& level, const YamlNode& base) {
     if (!is_to_merge(base)) return;
-    for (const Node::Field& field : base.fields) {
+    for (const YamlNode::Field& field : base.fields) {
       const auto [known, is_new] = level.names.try_emplace(field.name, level.node->fields.size());
       if (is_new) level.node->fields.push_back(field);
     }
   }
 
-  bool is_to_merge(const Node& base) {
+  bool is_to_merge(const YamlNode& base) {
     if (base.is_map()) return true;
     problems_.push_back({base.place, fmt::format("\"<<\" merges a map or a list of maps, not {}",
                                                  base.describe())});
@@ -294,7 +294,7 @@ class Builder : public YAML::EventHandler {
 
   bool as_go() const { return warnings_ != nullptr; }
 
-  void lay_over(OpenCollection& level, Node::Field field) {
+  void lay_over(OpenCollection& level, YamlNode::Field field) {
     if (field.name != "<<") {
       const auto [first, is_new] = level.lines.emplace(field.name, field.place.line);
       if (!is_new) {
@@ -304,9 +304,9 @@ class Builder : public YAML::EventHandler {
       }
       return set(*level.node, level.names, std::move(field));
     }
-    const auto merge_one = [&](const Node& base) {
+    const auto merge_one = [&](const YamlNode& base) {
       if (!is_to_merge(base)) return;
-      for (const Node::Field& each : base.fields) set(*level.node, level.names, each);
+      for (const YamlNode::Field& each : base.fields) set(*level.node, level.names, each);
     };
     if (!field.value->is_list()) return merge_one(*field.value);
     // The first of several merged maps has precedence.
@@ -315,33 +315,33 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  static void set(Node& map, std::unordered_map<std::string, std::size_t>& names,
-                  Node::Field field) {
+  static void set(YamlNode& map, std::unordered_map<std::string, std::size_t>& names,
+                  YamlNode::Field field) {
     const auto [known, is_new] = names.try_emplace(field.name, map.fields.size());
     if (is_new) {
       map.fields.push_back(std::move(field));
       return;
     }
-    Node::Field& before = map.fields[known->second];
+    YamlNode::Field& before = map.fields[known->second];
     if (before.value->is_map() && field.value->is_map()) {
       field.value = laid_over(*before.value, *field.value);
     }
     before = std::move(field);
   }
 
-  static std::shared_ptr<const Node> laid_over(const Node& before, const Node& after) {
-    auto both = std::make_shared<Node>(before);
+  static std::shared_ptr<const YamlNode> laid_over(const YamlNode& before, const YamlNode& after) {
+    auto both = std::make_shared<YamlNode>(before);
     both->place = after.place;
     std::unordered_map<std::string, std::size_t> names;
-    for (const Node::Field& field : before.fields) names.emplace(field.name, names.size());
-    for (const Node::Field& field : after.fields) set(*both, names, field);
+    for (const YamlNode::Field& field : before.fields) names.emplace(field.name, names.size());
+    for (const YamlNode::Field& field : after.fields) set(*both, names, field);
     return both;
   }
 
   std::string_view text_;
   Problems& problems_;
   Problems* const warnings_;
-  std::shared_ptr<const Node> root_ = std::make_shared<Node>();
+  std::shared_ptr<const YamlNode> root_ = std::make_shared<YamlNode>();
   std::vector<OpenCollection> open_;
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
   std::size_t values_ = 0;  // so far, with all aliases expanded
@@ -350,8 +350,8 @@ class Builder : public YAML::EventHandler {
 
 // Reports content after the first document. An empty document is accepted: tools that concatenate
 // files leave a "---" at the end.
-void check_rest(YAML::Parser& parser, const Source& source, Place first, Problems& problems,
-                Problems* warnings) {
+void check_rest(YAML::Parser& parser, const Source& source, SourcePosition first,
+                Problems& problems, Problems* warnings) {
   Builder second(source.content(), problems, warnings);
   if (!parser.HandleNextDocument(second) || second.root()->is_null()) return;
   const auto dashes = dashes_between(source, first, second.root()->place);
@@ -365,7 +365,8 @@ void check_rest(YAML::Parser& parser, const Source& source, Place first, Problem
   }
 }
 
-std::shared_ptr<const Node> build(const Source& source, Problems& problems, Problems* warnings) {
+std::shared_ptr<const YamlNode> build(const Source& source, Problems& problems,
+                                      Problems* warnings) {
   std::istringstream stream{std::string{source.content()}};
   Builder builder(source.content(), problems, warnings);
   try {
@@ -385,14 +386,14 @@ std::shared_ptr<const Node> build(const Source& source, Problems& problems, Prob
 
 }  // namespace
 
-const Node* Node::find(std::string_view name) const {
+const YamlNode* YamlNode::find(std::string_view name) const {
   for (const Field& field : fields) {
     if (field.name == name) return field.value.get();
   }
   return nullptr;
 }
 
-std::string Node::describe() const {
+std::string YamlNode::describe() const {
   switch (kind) {
     case Kind::null:
       return "nothing";
@@ -408,7 +409,8 @@ std::string Node::describe() const {
 
 namespace {
 
-std::shared_ptr<const Node> parse(const Source& source, Problems& problems, Problems* warnings) {
+std::shared_ptr<const YamlNode> parse(const Source& source, Problems& problems,
+                                      Problems* warnings) {
   if (auto wrong = check_text(source)) {
     problems.push_back(*std::move(wrong));
     return nullptr;
@@ -418,18 +420,18 @@ std::shared_ptr<const Node> parse(const Source& source, Problems& problems, Prob
 
 }  // namespace
 
-std::shared_ptr<const Node> parse_yaml(const Source& source, Problems& problems) {
+std::shared_ptr<const YamlNode> parse_yaml(const Source& source, Problems& problems) {
   return parse(source, problems, nullptr);
 }
 
-std::shared_ptr<const Node> parse_yaml_as_go(const Source& source, Problems& problems,
-                                             Problems& warnings) {
+std::shared_ptr<const YamlNode> parse_yaml_as_go(const Source& source, Problems& problems,
+                                                 Problems& warnings) {
   return parse(source, problems, &warnings);
 }
 
-void check_fields(const Node& map, std::span<const std::string_view> known,
+void check_fields(const YamlNode& map, std::span<const std::string_view> known,
                   std::string_view of_what, Problems& problems) {
-  for (const Node::Field& field : map.fields) {
+  for (const YamlNode::Field& field : map.fields) {
     if (field.name.starts_with("x-") || std::ranges::find(known, field.name) != known.end()) {
       continue;
     }

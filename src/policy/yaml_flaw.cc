@@ -21,7 +21,7 @@ bool is_control(std::string_view text) {
   return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f;
 }
 
-Problem no_control(Place place, char c) {
+Problem no_control(SourcePosition place, char c) {
   return {place, fmt::format("the control character 0x{:02x} is not allowed here: remove it{}",
                              static_cast<unsigned char>(c),
                              c == '\0' ? ", or save the file as UTF-8" : "")};
@@ -56,12 +56,13 @@ std::optional<Problem> check_indentation(const Source& source, int number) {
   const std::string_view line = source.line(number);
   const std::size_t tab = std::min(line.find_first_not_of(' '), line.size());
   if (tab == line.size() || line[tab] != '\t') return std::nullopt;
-  return Problem{Place{number, 1}.moved(tab), "a tab does not indent in YAML: write blanks"};
+  return Problem{SourcePosition{number, 1}.moved(tab),
+                 "a tab does not indent in YAML: write blanks"};
 }
 
 // An unclosed list or map in brackets is reported where it begins.
 std::optional<Problem> check_open(const YAML::Exception& exception, std::string_view text,
-                                  std::optional<Place> open) {
+                                  std::optional<SourcePosition> open) {
   const bool map = exception.msg == YAML::ErrorMsg::END_OF_MAP_FLOW;
   if (!open || (!map && exception.msg != YAML::ErrorMsg::END_OF_SEQ_FLOW)) return std::nullopt;
   text.remove_prefix(std::min(static_cast<std::size_t>(exception.mark.pos), text.size()));
@@ -78,11 +79,11 @@ std::optional<Problem> check_text(const Source& source) {
                    "a file of more than 16 MiB is too long: split it, or make limits in a "
                    "program"};
   }
-  for (Place place; !text.empty();) {
+  for (SourcePosition place; !text.empty();) {
     const Utf8 character = first_character(text);
     if (!character.whole) return Problem{place, "this is not UTF-8: save the file as UTF-8"};
     if (is_control(text)) return no_control(place, text[0]);
-    place = text[0] == '\n' ? Place{place.line + 1, 1} : place.moved(character.bytes);
+    place = text[0] == '\n' ? SourcePosition{place.line + 1, 1} : place.moved(character.bytes);
     if (place.column > kMaxLineLength) {
       return Problem{place, "a line of more than 4 MiB is too long: break it"};
     }
@@ -91,9 +92,10 @@ std::optional<Problem> check_text(const Source& source) {
   return std::nullopt;
 }
 
-Problem explain(const YAML::Exception& exception, const Source& source, std::optional<Place> open) {
+Problem explain(const YAML::Exception& exception, const Source& source,
+                std::optional<SourcePosition> open) {
   if (exception.mark.is_null()) return {{}, "not valid YAML: " + exception.msg};
-  const Place place = place_of(exception.mark);
+  const SourcePosition place = place_of(exception.mark);
   if (auto wrong = check_indentation(source, place.line)) return *std::move(wrong);
   if (auto wrong = check_open(exception, source.content(), open)) return *std::move(wrong);
   const auto known = std::ranges::find(kMeanings, exception.msg, &UsualMistake::said);
@@ -101,10 +103,11 @@ Problem explain(const YAML::Exception& exception, const Source& source, std::opt
   return {place, "not valid YAML: " + exception.msg};
 }
 
-std::optional<Place> dashes_between(const Source& source, Place first, Place second) {
+std::optional<SourcePosition> dashes_between(const Source& source, SourcePosition first,
+                                             SourcePosition second) {
   std::string_view rest = source.content();
   for (int line = 1; line <= second.line; ++line) {
-    if (line > first.line && rest.starts_with("---")) return Place{line, 1};
+    if (line > first.line && rest.starts_with("---")) return SourcePosition{line, 1};
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
   }
   return std::nullopt;

@@ -31,12 +31,12 @@ constexpr Nanos kMaxLeaveWait = std::chrono::milliseconds{500};
 
 redis::LogCallback log_of(RedisOptions& options) {
   if (!options.log) return {};
-  return [log = std::move(options.log)](redis::LogLevel level, std::string_view text) {
+  return [log = std::move(options.log)](redis::LinkLogLevel level, std::string_view text) {
     log(static_cast<RedisOptions::Level>(level), text);
   };
 }
 static_assert(static_cast<int>(RedisOptions::Level::error) ==
-              static_cast<int>(redis::LogLevel::error));
+              static_cast<int>(redis::LinkLogLevel::error));
 
 // The reason why these options cannot be used for a fleet; empty if they can.
 std::string why_unusable(const StoreAddress& address, const RedisOptions& options) {
@@ -149,7 +149,7 @@ struct RedisFleet::Impl {
   redis::LinkOptions options{};
   std::mutex mutex;
   std::mt19937_64 seeds{std::random_device{}()};
-  redis::Roster membership;
+  redis::MembershipView membership;
   std::vector<std::shared_ptr<redis::LinkCounts>> links{};
   RedisCounts of_closed_links{};
 };
@@ -179,14 +179,14 @@ Result<std::unique_ptr<RedisFleet>, Error> RedisFleet::open(std::string_view url
   links.topology = topology_of(*address);
   for (const policy::Endpoint& host : address->hosts) links.hosts.push_back({host.host, host.port});
   links.master = address->master;
-  links.machine.server = shown(*address, links.address);
-  links.machine.timeout = options.timeout;
-  links.machine.login = {.user = address->user,
-                         .password = address->password,
-                         .database = address->database,
-                         .client_name = options.client_name,
-                         .version = WEIR_VERSION};
-  links.make_talk = redis::talk_by_scripts;
+  links.connection.server = shown(*address, links.address);
+  links.connection.timeout = options.timeout;
+  links.connection.login = {.user = address->user,
+                            .password = address->password,
+                            .database = address->database,
+                            .client_name = options.client_name,
+                            .version = WEIR_VERSION};
+  links.make_codec = redis::make_script_codec;
   links.log = log_of(options);
   links.membership = &impl->membership;
   return std::unique_ptr<RedisFleet>(new RedisFleet(std::move(impl)));
@@ -210,7 +210,7 @@ bool RedisFleet::is_member() const noexcept {
   return impl_->membership.is_member(redis::Heartbeat::now());
 }
 
-bool RedisFleet::is_mistaken() const noexcept { return impl_->membership.is_mistaken(); }
+bool RedisFleet::is_misconfigured() const noexcept { return impl_->membership.is_misconfigured(); }
 
 std::uint64_t RedisFleet::membership_version() const noexcept {
   return impl_->membership.version();

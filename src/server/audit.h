@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/utf8.h"
+#include "server/format.h"
 #include "server/log.h"
-#include "server/texts.h"
 
 namespace weir::server {
 
@@ -33,7 +33,7 @@ std::string audit_line(const Caller& caller, fmt::format_string<Args...> format,
 // Logs an administrative change and its origin. The log's rate limit does not apply to it.
 template <typename... Args>
 void audit(const Caller& caller, fmt::format_string<Args...> format, Args&&... args) {
-  write_log(Level::audit, audit_line(caller, format, std::forward<Args>(args)...));
+  write_log(LogLevel::audit, audit_line(caller, format, std::forward<Args>(args)...));
 }
 
 // The audit line of a reset. Made before the call: a reset may complete when its request, which

@@ -11,7 +11,7 @@ namespace weir::server {
 
 namespace {
 
-net::TlsFiles files_of(const policy::Tls& tls) {
+net::PemFiles files_of(const policy::TlsFiles& tls) {
   return {.cert = tls.cert, .key = tls.key, .ca = tls.ca};
 }
 
@@ -21,19 +21,19 @@ void log_certificate(const net::TlsContext& context, const std::string& cert,
                      std::string_view event) {
   const std::time_t expiry = net::expiry_of(context);
   const bool expired = expiry < std::time(nullptr);
-  log(expired ? Level::warning : Level::info, "the certificate {} {}, {} {:%Y-%m-%d %H:%M} UTC",
-      cert, event, expired ? "but clients will not trust it: it expired" : "valid until",
-      fmt::gmtime(expiry));
+  log(expired ? LogLevel::warning : LogLevel::info,
+      "the certificate {} {}, {} {:%Y-%m-%d %H:%M} UTC", cert, event,
+      expired ? "but clients will not trust it: it expired" : "valid until", fmt::gmtime(expiry));
 }
 
 }  // namespace
 
-Certificates::Stamps Certificates::stamps_of(const net::TlsFiles& files) {
+Certificates::Stamps Certificates::stamps_of(const net::PemFiles& files) {
   return {FileStamp::of(files.cert), FileStamp::of(files.key), FileStamp::of(files.ca)};
 }
 
-Result<std::unique_ptr<Certificates>, Error> Certificates::open(const policy::Tls& tls) {
-  net::TlsFiles files = files_of(tls);
+Result<std::unique_ptr<Certificates>, Error> Certificates::open(const policy::TlsFiles& tls) {
+  net::PemFiles files = files_of(tls);
   const Stamps stamps = stamps_of(files);
   auto context = net::load_tls(files);
   if (!context) return context.error();
@@ -42,13 +42,13 @@ Result<std::unique_ptr<Certificates>, Error> Certificates::open(const policy::Tl
       new Certificates(std::move(files), stamps, *std::move(context)));
 }
 
-bool Certificates::use(const policy::Tls& tls) {
+bool Certificates::use(const policy::TlsFiles& tls) {
   files_ = files_of(tls);
   stamps_ = stamps_of(files_);
   return load();
 }
 
-std::optional<bool> Certificates::look() {
+std::optional<bool> Certificates::reload_if_changed() {
   const Stamps stamps = stamps_of(files_);
   if (std::equal(stamps.begin(), stamps.end(), stamps_.begin())) return std::nullopt;
   stamps_ = stamps;
@@ -58,7 +58,7 @@ std::optional<bool> Certificates::look() {
 bool Certificates::load() {
   auto context = net::load_tls(files_);
   if (!context) {
-    log(Level::error, "{}; the certificate in use stays", context.error().message);
+    log(LogLevel::error, "{}; the certificate in use stays", context.error().message);
     return false;
   }
   current_.use(*context);

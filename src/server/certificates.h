@@ -16,25 +16,25 @@ namespace weir::server {
 // the next change of a file leads to another attempt. Used by one thread, except `current`.
 class Certificates {
  public:
-  static Result<std::unique_ptr<Certificates>, Error> open(const policy::Tls& files);
+  static Result<std::unique_ptr<Certificates>, Error> open(const policy::TlsFiles& files);
 
   const net::CurrentTls& current() const { return current_; }
 
   // Loads these files from now on; they may be the same ones. Logs the result. False: they cannot
   // be used, and the certificate in use stays.
-  bool use(const policy::Tls& files);
+  bool use(const policy::TlsFiles& files);
   // Loads the files again if one of them has changed; none: no file has.
-  std::optional<bool> look();
+  std::optional<bool> reload_if_changed();
 
  private:
   using Stamps = std::array<FileStamp, 3>;
-  Certificates(net::TlsFiles files, const Stamps& stamps, net::TlsContext context)
+  Certificates(net::PemFiles files, const Stamps& stamps, net::TlsContext context)
       : files_(std::move(files)), stamps_(stamps), current_(std::move(context)) {}
 
-  static Stamps stamps_of(const net::TlsFiles& files);
+  static Stamps stamps_of(const net::PemFiles& files);
   bool load();
 
-  net::TlsFiles files_;
+  net::PemFiles files_;
   Stamps stamps_;  // taken before the files were read
   net::CurrentTls current_;
 };

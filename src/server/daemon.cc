@@ -8,20 +8,20 @@
 #include <set>
 #include <thread>
 
-#include "envoy/load.h"
+#include "envoy/read_rules.h"
 #include "net/loops.h"
 #include "net/tls.h"
+#include "server/browser_guard.h"
 #include "server/certificates.h"
-#include "server/freed_memory.h"
+#include "server/format.h"
 #include "server/grpc_session.h"
+#include "server/heap_trimmer.h"
 #include "server/http_session.h"
-#include "server/links.h"
 #include "server/log.h"
 #include "server/policies.h"
 #include "server/resp_session.h"
-#include "server/service.h"
-#include "server/texts.h"
-#include "server/this_machine.h"
+#include "server/server_context.h"
+#include "server/thread_link.h"
 #include "weir/limiter.h"
 #include "weir/quota.h"
 
@@ -31,7 +31,7 @@ namespace {
 
 // The names that Host may have, against DNS rebinding. None: any name. A password or TLS is enough:
 // a hostile page in a browser has neither the password nor a certificate of its name for weir.
-std::optional<std::vector<std::string>> host_names(const policy::Config& config) {
+std::optional<std::vector<std::string>> host_names(const policy::DaemonConfig& config) {
   if (!config.password.empty() || config.tls) return std::nullopt;
   std::vector<std::string> names = config.server_names;
   if (config.listen.http) names.push_back(config.listen.http->host);
@@ -41,15 +41,15 @@ std::optional<std::vector<std::string>> host_names(const policy::Config& config)
 
 // Raises the limit of open files (RLIMIT_NOFILE), and returns how many connections it leaves room
 // for: each thread also needs descriptors for its listeners, a timer and epoll.
-std::size_t connection_limit(int threads, bool doubles) {
+std::size_t connection_limit(int threads, bool has_gateway) {
   const std::size_t own = 64 + 8 * static_cast<std::size_t>(threads);
-  const std::size_t wanted = doubles ? 40'000 : 20'000;
+  const std::size_t wanted = has_gateway ? 40'000 : 20'000;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, wanted + own);
   setrlimit(RLIMIT_NOFILE, &files);
   const std::size_t available = std::max<std::size_t>(files.rlim_cur, own + 2) - own;
-  return doubles ? available / 2 : available;
+  return has_gateway ? available / 2 : available;
 }
 
 int threads_for(const DaemonOptions& options) {
@@ -57,41 +57,45 @@ int threads_for(const DaemonOptions& options) {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-net::Door resp_listener(Service& context) {
-  return {
-      .speak = [&context](
-                   const net::Peer& peer) { return std::make_unique<RespSession>(context, peer); },
-      .too_many = "-ERR max number of clients reached\r\n",
-      .most_input = wire::RespLimits::kCommandBytes};
+net::ListenerOptions resp_listener(ServerContext& context) {
+  return {.make_protocol =
+              [&context](const net::Peer& peer) {
+                return std::make_unique<RespSession>(context, peer);
+              },
+          .over_limit_reply = "-ERR max number of clients reached\r\n",
+          .max_input = wire::RespLimits::kCommandBytes};
 }
 
-net::Door http_listener(Service& context) {
-  return {
-      .speak = [&context](
-                   const net::Peer& peer) { return std::make_unique<HttpSession>(context, peer); },
-      .too_many = std::string{HttpSession::kOverloaded},
-      .most_input = HttpSession::kMaxInput,
-      .idle_seconds = 75,
-      .message_seconds = 20};
+net::ListenerOptions http_listener(ServerContext& context) {
+  return {.make_protocol =
+              [&context](const net::Peer& peer) {
+                return std::make_unique<HttpSession>(context, peer);
+              },
+          .over_limit_reply = std::string{HttpSession::kOverloaded},
+          .max_input = HttpSession::kMaxInput,
+          .idle_seconds = 75,
+          .message_seconds = 20};
 }
 
 // Without `idle_seconds`: gRPC clients keep an idle connection open.
-net::Door grpc_listener(Service& context) {
-  return {.speak = [&context](const net::Peer&) { return std::make_unique<GrpcSession>(context); },
-          .too_many = GrpcSession::overloaded(),
-          .most_input = GrpcSession::kMaxInput,
+net::ListenerOptions grpc_listener(ServerContext& context) {
+  return {.make_protocol =
+              [&context](const net::Peer&) { return std::make_unique<GrpcSession>(context); },
+          .over_limit_reply = GrpcSession::overloaded(),
+          .max_input = GrpcSession::kMaxInput,
           .message_seconds = 20};
 }
 
 // Rate limited: any client can fail a handshake as often as it likes, and must not flood the log.
-void note_tls_failure(Service& context, const net::Peer& peer, std::string_view why) {
+void note_tls_failure(ServerContext& context, const net::Peer& peer, std::string_view why) {
   static Limiter lines{per_second(1).burst(10)};
   ++context.tls_failures;
-  if (lines.try_acquire()) log(Level::warning, "TLS with {} failed: {}", peer.address, why);
+  if (lines.try_acquire()) log(LogLevel::warning, "TLS with {} failed: {}", peer.address, why);
 }
 
 // `tls_only` is sent in the clear, to clients that do not speak TLS.
-net::TlsManners tls_options(Service& context, std::string_view alpn, std::string_view tls_only) {
+net::TlsOptions tls_options(ServerContext& context, std::string_view alpn,
+                            std::string_view tls_only) {
   return {.alpn = std::string{alpn},
           .not_tls = std::string{tls_only},
           .refused = [&context](const net::Peer& peer, std::string_view why) {
@@ -100,24 +104,24 @@ net::TlsManners tls_options(Service& context, std::string_view alpn, std::string
 }
 
 // Rate limited: a store that fails may log the same line for every call.
-RedisOptions redis_options(const policy::Config& config) {
+RedisOptions redis_options(const policy::DaemonConfig& config) {
   RedisOptions options{.timeout = config.store_timeout};
   options.log = [](RedisOptions::Level level, std::string_view text) {
     static Limiter lines{per_second(1).burst(20)};
     if (!lines.try_acquire()) return;
     switch (level) {
       case RedisOptions::Level::info:
-        return log(Level::info, "store: {}", text);
+        return log(LogLevel::info, "store: {}", text);
       case RedisOptions::Level::warning:
-        return log(Level::warning, "store: {}", text);
+        return log(LogLevel::warning, "store: {}", text);
       case RedisOptions::Level::error:
-        return log(Level::error, "store: {}", text);
+        return log(LogLevel::error, "store: {}", text);
     }
   };
   return options;
 }
 
-std::function<std::unique_ptr<net::Companion>()> link_maker(Fleet* fleet, Engine& engine) {
+std::function<std::unique_ptr<net::LoopService>()> link_maker(Fleet* fleet, Engine& engine) {
   if (fleet == nullptr) return {};
   return [fleet, &engine] { return std::make_unique<ThreadLink>(*fleet, engine); };
 }
@@ -131,20 +135,21 @@ void wait_for_store(RedisFleet& fleet, Nanos timeout) {
     link->wait(std::chrono::milliseconds{1});
   }
   if (fleet.counts().connected == 0) {
-    log(Level::warning,
+    log(LogLevel::warning,
         "the store does not answer: policies follow on_store_failure until it does");
   }
 }
 
 // The Envoy rules that the configuration names; null if it names none.
-Result<std::shared_ptr<const envoy::Rules>, Error> read_envoy_rules(const policy::Config& config) {
-  if (config.envoy.path.empty()) return std::shared_ptr<const envoy::Rules>{};
-  const envoy::Loaded loaded = envoy::load(
+Result<std::shared_ptr<const envoy::RuleSet>, Error> read_envoy_rules(
+    const policy::DaemonConfig& config) {
+  if (config.envoy.path.empty()) return std::shared_ptr<const envoy::RuleSet>{};
+  const envoy::ReadRulesResult loaded = envoy::read_rules(
       config.envoy.path,
       {.merge_domains = config.envoy.merge_domains, .sharing = policy::sharing_of(config)});
   for (const envoy::FileReport& file : loaded.files) log_warnings(file.source, file.warnings);
   if (!loaded.warning.empty()) {
-    log(Level::warning, "{}", config.render({config.envoy_path_at, loaded.warning}));
+    log(LogLevel::warning, "{}", config.render({config.envoy_path_at, loaded.warning}));
   }
   if (!loaded.error.empty()) return Error{config.render({config.envoy_path_at, loaded.error})};
   if (loaded.rules == nullptr) return Error{loaded.problems()};
@@ -161,18 +166,19 @@ envoy::ServiceOptions envoy_options(const policy::EnvoyRatelimit& envoy) {
           .on_store_failure = envoy.on_store_failure};
 }
 
-EnvoyService envoy_service_of(envoy::Service& rules) {
-  return {.should_rate_limit =
-              [&rules](const envoy::Call& call, Link& link, EnvoyService::Callback done) {
-                rules.should_rate_limit(call, link, std::move(done));
-              },
-          .is_configured = [&rules] { return rules.is_configured(); }};
+EnvoyService envoy_service_of(envoy::RateLimitService& rules) {
+  return {
+      .should_rate_limit =
+          [&rules](const envoy::RateLimitRequest& call, Link& link, EnvoyService::Callback done) {
+            rules.should_rate_limit(call, link, std::move(done));
+          },
+      .is_configured = [&rules] { return rules.is_configured(); }};
 }
 
 }  // namespace
 
 struct Daemon::Impl {
-  Impl(policy::Config the_config, std::unique_ptr<Certificates> the_certificates,
+  Impl(policy::DaemonConfig the_config, std::unique_ptr<Certificates> the_certificates,
        std::unique_ptr<RedisFleet> the_fleet, std::unique_ptr<Metrics> the_metrics,
        Engine the_engine, std::unique_ptr<Policies> the_policies, const DaemonOptions& options)
       : config(std::move(the_config)),
@@ -184,17 +190,18 @@ struct Daemon::Impl {
         envoy_rules(engine),
         threads(static_cast<std::size_t>(threads_for(options))),
         loops({.threads = threads_for(options),
-               .most_connections = connection_limit(threads_for(options), options.doubles),
+               .max_connections = connection_limit(threads_for(options), options.has_gateway),
                .connection_memory = config.connection_memory,
                .spin = std::chrono::microseconds{options.spin},
                .gather = std::chrono::microseconds{options.gather},
-               .companion = link_maker(fleet.get(), engine)}) {}
+               .make_service = link_maker(fleet.get(), engine)}) {}
 
   // Stops the loops first: sessions use the other members.
   ~Impl() { loops.stop(std::chrono::milliseconds{0}); }
 
-  std::optional<Error> bind(const std::optional<policy::Endpoint>& endpoint, net::Door listener,
-                            net::TlsManners tls, std::optional<std::uint16_t>& bound_port) {
+  std::optional<Error> bind(const std::optional<policy::Endpoint>& endpoint,
+                            net::ListenerOptions listener, net::TlsOptions tls,
+                            std::optional<std::uint16_t>& bound_port) {
     if (!endpoint) return std::nullopt;
     if (certificates) {
       listener = net::with_tls(std::move(listener), certificates->current(), std::move(tls));
@@ -206,7 +213,7 @@ struct Daemon::Impl {
   }
 
   std::optional<Error> bind_listeners() {
-    const policy::Listen& listen = config.listen;
+    const policy::ListenAddresses& listen = config.listen;
     if (auto error = bind(listen.resp, resp_listener(context),
                           tls_options(context, {}, RespSession::kTlsOnly), ports.resp)) {
       return error;
@@ -229,7 +236,7 @@ struct Daemon::Impl {
       const auto name = fmt::format("{}/{}", limit.policy, limit.name);
       small.insert(name);
       if (warned_splits.contains(name)) continue;
-      log(Level::warning,
+      log(LogLevel::warning,
           "{}: the split limit {} has {} permits for {} nodes: some nodes have none and refuse; "
           "write scope: fleet, or a higher limit",
           in_quotes(limit.policy), in_quotes(limit.name), limit.share.whole, nodes);
@@ -245,9 +252,9 @@ struct Daemon::Impl {
         !lines.try_acquire()) {
       return;
     }
-    log(Level::warning,
-        "closed {} connections that held the most of connection_memory ({} bytes), and {} for "
-        "which an allocation had failed",
+    log(LogLevel::warning,
+        "closed {} connections because connection_memory ({} bytes) was exceeded, the largest ones "
+        "first, and {} because an allocation had failed",
         now.shed - logged_memory.shed, now.limit, now.out_of_memory - logged_memory.out_of_memory);
     logged_memory = now;
   }
@@ -257,13 +264,13 @@ struct Daemon::Impl {
     context.reloads.last_succeeded = succeeded;
   }
 
-  policy::Config config;
+  policy::DaemonConfig config;
   std::unique_ptr<Certificates> certificates;  // none: no TLS
   std::unique_ptr<RedisFleet> fleet;           // none: all limits are of this node
   std::unique_ptr<Metrics> metrics;
   Engine engine;
   std::unique_ptr<Policies> policies;
-  envoy::Service envoy_rules;
+  envoy::RateLimitService envoy_rules;
   MemoryGauge memory;
   HeapTrimmer heap_trimmer;
   net::MemoryCounts logged_memory{};
@@ -271,28 +278,28 @@ struct Daemon::Impl {
   const std::size_t threads;
   net::Loops loops;
   JobThread job_thread;  // its jobs use the members above; sessions use it
-  Service context{.engine = engine,
-                  .policies = *policies,
-                  .loops = loops,
-                  .metrics = *metrics,
-                  .memory = memory,
-                  .access = {.password = config.password,
-                             .admin_token = config.admin_token,
-                             .host_names = host_names(config)},
-                  .headers = config.headers,
-                  .legacy_headers = config.legacy_headers,
-                  .has_fleet = fleet != nullptr,
-                  .redis = fleet.get(),
-                  .job_thread = &job_thread,
-                  .envoy = envoy_service_of(envoy_rules),
-                  .envoy_rules = &envoy_rules};
+  ServerContext context{.engine = engine,
+                        .policies = *policies,
+                        .loops = loops,
+                        .metrics = *metrics,
+                        .memory = memory,
+                        .access = {.password = config.password,
+                                   .admin_token = config.admin_token,
+                                   .host_names = host_names(config)},
+                        .headers = config.headers,
+                        .legacy_headers = config.legacy_headers,
+                        .has_fleet = fleet != nullptr,
+                        .redis = fleet.get(),
+                        .job_thread = &job_thread,
+                        .envoy = envoy_service_of(envoy_rules),
+                        .envoy_rules = &envoy_rules};
   Ports ports;
 };
 
 Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Daemon::~Daemon() = default;
 
-Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
+Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::DaemonConfig config,
                                                     const DaemonOptions& options) {
   const auto envoy_rules = read_envoy_rules(config);
   if (!envoy_rules) return envoy_rules.error();
@@ -338,7 +345,7 @@ Result<std::unique_ptr<Daemon>, Error> Daemon::open(policy::Config config,
 
 Daemon::Ports Daemon::ports() const { return impl_->ports; }
 
-Daemon::Inside Daemon::inside() { return {impl_->engine, impl_->loops, impl_->threads}; }
+Daemon::Internals Daemon::internals() { return {impl_->engine, impl_->loops, impl_->threads}; }
 
 policy::PolicySet Daemon::policies_in_force() const { return impl_->policies->in_force(); }
 
@@ -352,26 +359,26 @@ void Daemon::note_tls_failure(const net::Peer& peer, std::string_view why) {
 
 void Daemon::start() {
   if (impl_->config.state.empty()) {
-    log(Level::info,
+    log(LogLevel::info,
         "no state file: a restart forgets what was used (write `state: FILE` to keep it)");
   } else {
-    log(impl_->engine.opened_well() ? Level::info : Level::warning, "{}",
+    log(impl_->engine.state_intact() ? LogLevel::info : LogLevel::warning, "{}",
         impl_->engine.opening_note());
   }
-  look_around();
+  run_maintenance();
   if (impl_->fleet) wait_for_store(*impl_->fleet, impl_->config.store_timeout);
   impl_->loops.start();
 }
 
-Result<std::vector<std::string>, Error> Daemon::reload(policy::Config config) {
+Result<std::vector<std::string>, Error> Daemon::reload(policy::DaemonConfig config) {
   const auto envoy_rules = read_envoy_rules(config);
   if (!envoy_rules) {
-    impl_->envoy_rules.note_failed_load();
+    impl_->envoy_rules.note_failed_reload();
     impl_->count_reload(false);
     return envoy_rules.error();
   }
   std::vector<std::string> unchanged;
-  const policy::Config& now = impl_->config;
+  const policy::DaemonConfig& now = impl_->config;
   if (config.listen != now.listen) unchanged.emplace_back("listen");
   if (config.store != now.store) unchanged.emplace_back("store");
   if (config.store_timeout != now.store_timeout) unchanged.emplace_back("store_timeout");
@@ -400,26 +407,26 @@ void Daemon::run_blocking(std::function<void()> job) { impl_->job_thread.run(std
 
 void Daemon::note_failed_reload() { impl_->count_reload(false); }
 
-void Daemon::look_around() {
+void Daemon::run_maintenance() {
   impl_->heap_trimmer.trim_if_worthwhile(impl_->loops);
   impl_->log_closed_for_memory();
   impl_->memory.refresh(impl_->engine);
   impl_->warn_about_small_splits();
   for (const GivenOrder& given : impl_->policies->ended_orders(impl_->engine)) {
-    log(Level::info, "order {} has ended: {}", given.id, to_text(given));
+    log(LogLevel::info, "order {} has ended: {}", given.id, to_text(given));
   }
   if (!impl_->certificates) return;
-  if (const auto loaded = impl_->certificates->look()) impl_->count_reload(*loaded);
+  if (const auto loaded = impl_->certificates->reload_if_changed()) impl_->count_reload(*loaded);
 }
 
-bool Daemon::all_came_around() { return impl_->loops.all_came_around(); }
+bool Daemon::all_loops_progressed() { return impl_->loops.all_loops_progressed(); }
 
 std::uint64_t Daemon::generation() const { return impl_->engine.generation(); }
 
-void Daemon::announce_end() { impl_->context.is_draining = true; }
+void Daemon::report_not_ready() { impl_->context.is_draining = true; }
 
 void Daemon::stop(std::chrono::milliseconds grace) {
-  announce_end();
+  report_not_ready();
   impl_->loops.stop(grace);
 }
 

@@ -25,17 +25,17 @@ struct DaemonOptions {
   bool top = true;  // count the busiest keys
   // The process also runs a gateway, where each client connection may need one to an upstream: half
   // as many clients are accepted.
-  bool doubles = false;
+  bool has_gateway = false;
 };
 
 // weir as a service: an engine behind the listeners of a configuration.
 //
 // Used by one thread. `note_tls_failure` and `generation` are thread-safe. A job of `run_blocking`
-// may also call `look_around`, `reload` and `note_failed_reload`.
+// may also call `run_maintenance`, `reload` and `note_failed_reload`.
 class Daemon {
  public:
   // Opens the state and binds all listeners. Connections are not accepted before `start`.
-  static Result<std::unique_ptr<Daemon>, Error> open(policy::Config config,
+  static Result<std::unique_ptr<Daemon>, Error> open(policy::DaemonConfig config,
                                                      const DaemonOptions& options = {});
   ~Daemon();
 
@@ -47,12 +47,12 @@ class Daemon {
   Ports ports() const;
 
   // For a gateway in the same process, which shares the engine and the loops. Before `start`.
-  struct Inside {
+  struct Internals {
     Engine& engine;
     net::Loops& loops;
     std::size_t threads;
   };
-  Inside inside();
+  Internals internals();
   policy::PolicySet policies_in_force() const;
   // Appends metrics to those of GET /metrics. Called on any loop's thread. Before `start`.
   void add_metrics(std::function<void(wire::Exposition&)> metrics);
@@ -68,21 +68,21 @@ class Daemon {
   // Replaces the policies, and reads Envoy's rules and the certificate again. Returns the names of
   // changed fields that need a restart (listeners, memory, secrets); these keep their old values.
   // If Envoy's rules cannot be read, nothing changes, and the error says why. May block.
-  Result<std::vector<std::string>, Error> reload(policy::Config config);
+  Result<std::vector<std::string>, Error> reload(policy::DaemonConfig config);
   // Counts a reload that failed before `reload`: the policy file could not be read.
   void note_failed_reload();
   std::uint64_t generation() const;
 
   // Periodic maintenance, to be called about twice a second: frees memory, refreshes slow metrics,
   // logs ended orders, and reloads a changed certificate. May block.
-  void look_around();
+  void run_maintenance();
 
   // True once every loop has completed an iteration since this last returned true. For the
   // watchdog.
-  bool all_came_around();
+  bool all_loops_progressed();
 
   // Reports not ready to health checks from now on, and goes on serving.
-  void announce_end();
+  void report_not_ready();
 
   // Stops accepting, answers the requests that have arrived, flushes, and returns within `grace`.
   void stop(std::chrono::milliseconds grace);

@@ -51,7 +51,7 @@ bool read_text(const ProtoReader& reader, std::string_view& to) {
   return is_utf8(to);
 }
 
-bool read_entry(ProtoReader reader, envoy::Entry& to) {
+bool read_entry(ProtoReader reader, envoy::DescriptorEntry& to) {
   bool good = true;
   while (good && reader.next()) {
     if (reader.tag() == text_tag(1)) good = read_text(reader, to.key);
@@ -83,7 +83,7 @@ Value& made(std::optional<Value>& value) {
   return value ? *value : value.emplace();
 }
 
-bool read_descriptor(ProtoReader reader, envoy::Descriptor& to) {
+bool read_descriptor(ProtoReader reader, envoy::RateLimitDescriptor& to) {
   bool good = true;
   while (good && reader.next()) {
     switch (reader.tag()) {
@@ -188,7 +188,7 @@ void write_duration(ProtoWriter& writer, Nanos duration) {
   writer.number(2, static_cast<std::uint64_t>((duration - seconds).count()));
 }
 
-void write_status(ProtoWriter& writer, const envoy::Status& status) {
+void write_status(ProtoWriter& writer, const envoy::DescriptorStatus& status) {
   writer.number(1, static_cast<std::uint64_t>(status.code));
   if (status.limit) writer.message(2, [&] { write_limit(writer, *status.limit); });
   writer.number(3, status.remaining);
@@ -203,13 +203,13 @@ void write_metadata(ProtoWriter& writer, const std::string& json) {
   writer.message(6, [&] { writer.raw(bytes); });
 }
 
-void write_answer(std::string& out, const envoy::Answer& answer) {
+void write_answer(std::string& out, const envoy::RateLimitResponse& answer) {
   ProtoWriter writer(out);
   writer.number(1, static_cast<std::uint64_t>(answer.overall));
-  for (const envoy::Status& status : answer.statuses) {
+  for (const envoy::DescriptorStatus& status : answer.statuses) {
     writer.message(2, [&] { write_status(writer, status); });
   }
-  for (const envoy::Header& header : answer.response_headers) {
+  for (const envoy::ResponseHeader& header : answer.response_headers) {
     writer.message(3, [&] {
       writer.text(1, header.key);
       writer.text(2, header.value);
@@ -229,9 +229,9 @@ EnvoyMessages& EnvoyMessages::of_this_thread() {
 
 // Descriptors of earlier calls are used again, to save allocations. `reset` frees those of a call
 // that was unusually long.
-envoy::Descriptor& EnvoyMessages::next_descriptor() {
+envoy::RateLimitDescriptor& EnvoyMessages::next_descriptor() {
   if (used_ == call_.descriptors.size()) call_.descriptors.emplace_back();
-  envoy::Descriptor& descriptor = call_.descriptors[used_++];
+  envoy::RateLimitDescriptor& descriptor = call_.descriptors[used_++];
   descriptor.entries.clear();
   descriptor.limit.reset();
   descriptor.hits.reset();
@@ -242,7 +242,7 @@ envoy::Descriptor& EnvoyMessages::next_descriptor() {
 void EnvoyMessages::reset() {
   constexpr std::size_t max_kept = 64;
   if (call_.descriptors.capacity() > max_kept) call_ = {};
-  for (envoy::Descriptor& each : call_.descriptors) {
+  for (envoy::RateLimitDescriptor& each : call_.descriptors) {
     if (each.entries.capacity() > max_kept) each = {};
   }
   call_.domain = {};
@@ -250,7 +250,7 @@ void EnvoyMessages::reset() {
   used_ = 0;
 }
 
-const envoy::Call* EnvoyMessages::read(std::string_view message) {
+const envoy::RateLimitRequest* EnvoyMessages::read(std::string_view message) {
   reset();
   ProtoReader reader(message);
   bool good = true;
@@ -260,7 +260,7 @@ const envoy::Call* EnvoyMessages::read(std::string_view message) {
         good = read_text(reader, call_.domain);
         break;
       case text_tag(2):
-        if (used_ > envoy::kMostDescriptors) break;  // the service refuses the call
+        if (used_ > envoy::kMaxDescriptors) break;  // the service refuses the call
         good = read_descriptor({reader.text(), reader}, next_descriptor());
         break;
       case number_tag(3):
@@ -274,7 +274,7 @@ const envoy::Call* EnvoyMessages::read(std::string_view message) {
   return good && !reader.failed() ? &call_ : nullptr;
 }
 
-const envoy::Call* EnvoyMessages::read_json(std::string_view text) {
+const envoy::RateLimitRequest* EnvoyMessages::read_json(std::string_view text) {
   if (!is_strict_json(text)) return nullptr;
   ::envoy::service::ratelimit::v3::RateLimitRequest request;
   const auto status =
@@ -284,14 +284,14 @@ const envoy::Call* EnvoyMessages::read_json(std::string_view text) {
   return read(from_json_);
 }
 
-void EnvoyMessages::append(std::string& out, const envoy::Answer& answer) {
+void EnvoyMessages::append(std::string& out, const envoy::RateLimitResponse& answer) {
   const std::size_t at = out.size();
   out.resize(at + wire::kGrpcPrefix);
   write_answer(out, answer);
   wire::write_grpc_prefix(out.data() + at, out.size() - at - wire::kGrpcPrefix);
 }
 
-std::string EnvoyMessages::to_json(const envoy::Answer& answer) {
+std::string EnvoyMessages::to_json(const envoy::RateLimitResponse& answer) {
   std::string bytes;
   write_answer(bytes, answer);
   ::envoy::service::ratelimit::v3::RateLimitResponse response;

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "envoy/call.h"
+#include "envoy/messages.h"
 
 // Envoy's rate limit messages, from and to Protocol Buffers and JSON.
 
@@ -20,21 +20,21 @@ class EnvoyMessages {
   EnvoyMessages& operator=(const EnvoyMessages&) = delete;
 
   // Decodes a RateLimitRequest; null if it is malformed. The call borrows from the message, and is
-  // valid until the next one is read. Stops at the first descriptor above envoy::kMostDescriptors:
+  // valid until the next one is read. Stops at the first descriptor above envoy::kMaxDescriptors:
   // the call is refused for that one.
-  const envoy::Call* read(std::string_view message);
+  const envoy::RateLimitRequest* read(std::string_view message);
   // The same of a request in JSON.
-  const envoy::Call* read_json(std::string_view text);
+  const envoy::RateLimitRequest* read_json(std::string_view text);
 
   // Appends the response as a length-prefixed gRPC message.
-  static void append(std::string& out, const envoy::Answer& answer);
-  static std::string to_json(const envoy::Answer& answer);
+  static void append(std::string& out, const envoy::RateLimitResponse& answer);
+  static std::string to_json(const envoy::RateLimitResponse& answer);
 
  private:
   void reset();
-  envoy::Descriptor& next_descriptor();
+  envoy::RateLimitDescriptor& next_descriptor();
 
-  envoy::Call call_;
+  envoy::RateLimitRequest call_;
   std::size_t used_ = 0;   // descriptors of `call_`, while it is read
   std::string from_json_;  // the last JSON request as Protocol Buffers: `call_` borrows from it
 };

@@ -2,11 +2,11 @@
 
 #include <grpc/health/v1/health.pb.h>
 
-#include "server/grpc_answer.h"
+#include "server/grpc_response.h"
 
 namespace weir::server {
 
-HealthStatus health_of(const Service& context, std::string_view name) {
+HealthStatus health_of(const ServerContext& context, std::string_view name) {
   // (envoyproxy/ratelimit reports its health as "ratelimit".)
   const bool is_rate_limit =
       name == "ratelimit" || name == "envoy.service.ratelimit.v3.RateLimitService";

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/service.h"
+#include "server/server_context.h"
 
 namespace weir::server {
 
@@ -11,7 +11,7 @@ namespace weir::server {
 enum class HealthStatus : std::uint8_t { unknown, serving, not_serving, service_unknown };
 
 // The health of the gRPC service with this name; empty: of the whole daemon.
-HealthStatus health_of(const Service& context, std::string_view name);
+HealthStatus health_of(const ServerContext& context, std::string_view name);
 
 // Reads the service name of a HealthCheckRequest; false if the message is malformed.
 bool read_health_request(std::string_view message, std::string& name);

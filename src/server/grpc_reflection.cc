@@ -10,7 +10,7 @@
 #include <array>
 #include <set>
 
-#include "server/grpc_answer.h"
+#include "server/grpc_response.h"
 
 namespace weir::server {
 

@@ -5,17 +5,17 @@
 #include <optional>
 
 #include "server/envoy_messages.h"
-#include "server/grpc_answer.h"
 #include "server/grpc_health.h"
 #include "server/grpc_reflection.h"
-#include "server/links.h"
+#include "server/grpc_response.h"
+#include "server/thread_link.h"
 
 namespace weir::server {
 
 using wire::GrpcCode;
 using wire::GrpcMessage;
-using wire::H2Machine;
 using wire::H2Stream;
+using wire::Http2Server;
 
 namespace {
 
@@ -58,14 +58,15 @@ const GrpcSession::Method* GrpcSession::find(std::string_view path) {
   return nullptr;
 }
 
-GrpcSession::GrpcSession(Service& context) : H2Session(context, ListenerKind::grpc, kLimits) {}
+GrpcSession::GrpcSession(ServerContext& context)
+    : H2Session(context, ListenerKind::grpc, kLimits) {}
 
 std::string GrpcSession::overloaded() {
-  return H2Machine::refusal(wire::H2Error::calm, "too many connections");
+  return Http2Server::refusal(wire::H2Error::calm, "too many connections");
 }
 
 std::string GrpcSession::tls_only() {
-  return H2Machine::refusal(wire::H2Error::none, "this port speaks TLS only");
+  return Http2Server::refusal(wire::H2Error::none, "this port speaks TLS only");
 }
 
 // ---- Calls
@@ -169,7 +170,7 @@ void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) 
                     "the deadline of this call had already passed");
     }
   }
-  const envoy::Call* const call = EnvoyMessages::of_this_thread().read(message);
+  const envoy::RateLimitRequest* const call = EnvoyMessages::of_this_thread().read(message);
   if (call == nullptr) {
     return refuse(stream, GrpcCode::internal, "the message is not a RateLimitRequest");
   }
@@ -179,15 +180,15 @@ void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) 
   context_.envoy.should_rate_limit(
       *call, link_of_this_thread(),
       [handle = StreamHandle(*this, stream),
-       deadline](const Result<envoy::Answer, envoy::Failure>& result) {
+       deadline](const Result<envoy::RateLimitResponse, envoy::ServiceError>& result) {
         const bool is_late = deadline && handle.is_past(*deadline);
-        handle.respond([&](H2Stream& open_stream, H2Machine& machine) {
+        handle.respond([&](H2Stream& open_stream, Http2Server& machine) {
           if (is_late) {
             return server::refuse(machine, open_stream, GrpcCode::deadline_exceeded,
                                   "the deadline passed before the call was decided");
           }
           if (!result) {
-            const envoy::Failure& failure = result.error();
+            const envoy::ServiceError& failure = result.error();
             return server::refuse(machine, open_stream,
                                   failure.store ? GrpcCode::unavailable : GrpcCode::unknown,
                                   failure.text);
@@ -201,7 +202,7 @@ void GrpcSession::should_rate_limit(H2Stream& stream, std::string_view message) 
 // ---- Health
 
 // A client that watches the health of a service. Attached to its stream.
-struct GrpcSession::HealthWatch final : wire::H2Guest {
+struct GrpcSession::HealthWatch final : wire::StreamData {
   std::string name{};
   HealthStatus last = HealthStatus::unknown;  // as last sent
 };
@@ -240,12 +241,12 @@ void GrpcSession::send_if_changed(H2Stream& stream, HealthWatch& watch) {
   machine_.go_on(stream);
 }
 
-bool GrpcSession::look_around() {
+bool GrpcSession::on_tick() {
   for (H2Stream* const stream : machine_.streams()) {
     auto* const watch = dynamic_cast<HealthWatch*>(stream->guest.get());
     if (watch != nullptr) send_if_changed(*stream, *watch);
   }
-  return H2Session::look_around() || machine_.has_more();
+  return H2Session::on_tick() || machine_.has_more();
 }
 
 // Ends the streams that would stay open as long as the client likes: health watches and reflection.

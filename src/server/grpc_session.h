@@ -9,9 +9,9 @@ namespace weir::server {
 // Used by the thread that made it.
 class GrpcSession final : public H2Session {
  public:
-  explicit GrpcSession(Service& context);
+  explicit GrpcSession(ServerContext& context);
 
-  bool look_around() override;
+  bool on_tick() override;
 
   // Bytes of a message.
   static constexpr std::size_t kMaxMessage = 1 << 20;

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kMaxTurn{1};
 
 }  // namespace
 
-H2Session::H2Session(Service& context, ListenerKind listener, const wire::H2Limits& limits)
+H2Session::H2Session(ServerContext& context, ListenerKind listener, const wire::H2Limits& limits)
     : context_(context),
       machine_(*this, limits),
       listener_(listener),
@@ -33,16 +33,16 @@ std::size_t H2Session::on_input(std::string_view input, std::string& out) {
     do {
       const std::string_view chunk = input.substr(used, kInputChunk);
       machine_.receive(chunk, seconds.count());
-      machine_.send(out, kEnough);
+      machine_.send(out, kOutputHighWater);
       used += chunk.size();
-    } while (used < input.size() && out.size() < kEnough && !timer.has_expired());
+    } while (used < input.size() && out.size() < kOutputHighWater && !timer.has_expired());
     timer_ = nullptr;
   }
   if (machine_.is_no_http2() && !ends_) {
     ends_ = true;
     refuse_other_protocol(out);
   }
-  machine_.send(out, kEnough);
+  machine_.send(out, kOutputHighWater);
   return used;
 }
 
@@ -71,7 +71,7 @@ bool H2Session::is_past(Clock::time_point time) const {
   return !(in_turn && time > received_ + kMaxTurn) && Clock::now() >= time;
 }
 
-bool H2Session::look_around() {
+bool H2Session::on_tick() {
   if (!machine_.is_draining() || Clock::now() < draining_since_ + kGoawayTimeout) return false;
   machine_.drain_now();
   return machine_.has_more();
@@ -79,7 +79,7 @@ bool H2Session::look_around() {
 
 void H2Session::on_timeout(std::string& out) {
   machine_.give_up(wire::H2Error::none);
-  machine_.send(out, kEnough);
+  machine_.send(out, kOutputHighWater);
 }
 
 void H2Session::on_shutdown() {
@@ -91,13 +91,13 @@ void H2Session::on_shutdown() {
 
 void H2Session::on_shed(std::string& out) {
   machine_.give_up(wire::H2Error::calm);
-  machine_.send(out, kEnough);
+  machine_.send(out, kOutputHighWater);
 }
 
 // Sends GOAWAY with the last stream seen: the peer may safely retry requests behind that one.
-void H2Session::on_end(std::string& out) {
+void H2Session::on_close(std::string& out) {
   machine_.give_up(wire::H2Error::none);
-  machine_.send(out, kEnough);
+  machine_.send(out, kOutputHighWater);
 }
 
 }  // namespace weir::server

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "net/protocol.h"
-#include "server/service.h"
+#include "server/server_context.h"
 #include "wire/h2.h"
 
 namespace weir::server {
@@ -28,10 +28,10 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
   void use_waker(net::Waker& waker) override { waker_ = &waker; }
   bool in_message() const override;
   bool ends() const override { return ends_ || machine_.is_over(); }
-  bool look_around() override;
+  bool on_tick() override;
   void on_timeout(std::string& out) override;
   void on_shutdown() override;
-  void on_end(std::string& out) override;
+  void on_close(std::string& out) override;
   std::size_t memory() const override { return machine_.memory(); }
   void on_shed(std::string& out) override;
 
@@ -65,7 +65,7 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
   };
 
  protected:
-  H2Session(Service& context, ListenerKind listener, const wire::H2Limits& limits = {});
+  H2Session(ServerContext& context, ListenerKind listener, const wire::H2Limits& limits = {});
 
   bool takes_parts(const wire::H2Stream&) override { return false; }
   void on_gone(wire::H2Stream& stream) override;
@@ -79,8 +79,8 @@ class H2Session : public net::Protocol, protected wire::H2Handler {
   // The arrival time of the input that is being handled.
   std::chrono::steady_clock::time_point received() const { return received_; }
 
-  Service& context_;
-  wire::H2Machine machine_;
+  ServerContext& context_;
+  wire::Http2Server machine_;
 
  private:
   using Clock = std::chrono::steady_clock;

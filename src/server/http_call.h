@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "net/protocol.h"
-#include "server/answers.h"
 #include "server/audit.h"
-#include "server/http_answer.h"
-#include "server/http_takes.h"
-#include "server/service.h"
+#include "server/http_responder.h"
+#include "server/response_queue.h"
+#include "server/server_context.h"
+#include "server/take_batch.h"
 #include "wire/http1.h"
 
 namespace weir::server {
@@ -38,7 +38,7 @@ Rights rights_of(const wire::HttpRequest& request, const net::Peer& peer, const 
 class HttpCall {
  public:
   // A request of HTTP/1. `last`: no input has arrived behind it yet.
-  HttpCall(Service& the_context, const wire::HttpRequest& the_request, const net::Peer& peer,
+  HttpCall(ServerContext& the_context, const wire::HttpRequest& the_request, const net::Peer& peer,
            bool last, TakeBatch& takes, ResponseQueue& responses, wire::HttpConnection connection,
            std::string& out)
       : context(the_context),
@@ -54,7 +54,7 @@ class HttpCall {
 
   // A request of HTTP/2, which waits for no other and is answered by way of `sink`. `unused` stands
   // in for the output of a connection.
-  HttpCall(Service& the_context, const wire::HttpRequest& the_request, const net::Peer& peer,
+  HttpCall(ServerContext& the_context, const wire::HttpRequest& the_request, const net::Peer& peer,
            TakeBatch& takes, std::shared_ptr<ResponseSink> sink, std::string& unused)
       : context(the_context),
         request(the_request),
@@ -68,7 +68,7 @@ class HttpCall {
         sink_(std::move(sink)),
         response_(*sink_, request.head) {}
 
-  Service& context;
+  ServerContext& context;
   const wire::HttpRequest& request;
   const Caller caller;
 

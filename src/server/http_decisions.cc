@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/ascii.h"
+#include "server/format.h"
 #include "server/http_handlers.h"
 #include "server/http_verbs.h"
-#include "server/texts.h"
 #include "wire/http1_target.h"
 #include "wire/json.h"
 #include "wire/json_write.h"
@@ -30,7 +30,7 @@ bool is_json(std::string_view content_type) {
 }  // namespace
 
 bool has_json_body(HttpCall& call) {
-  if (!call.request.says_length) {
+  if (!call.request.declares_length) {
     call.response().problem(411, "the request has no body", "Content-Length");
     return false;
   }
@@ -137,12 +137,12 @@ void on_take(HttpCall& call) {
 void on_peek(HttpCall& call) { on_body(call, peek, wire::api::kPeek); }
 void on_settle(HttpCall& call) { on_body(call, settle, wire::api::kSettle); }
 void on_reset(HttpCall& call) {
-  const auto audited = [&call](Service& context, const wire::ApiRequest& params,
+  const auto audited = [&call](ServerContext& context, const wire::ApiRequest& params,
                                ReplyCallback done) {
     reset(context, params,
           [line = reset_audit_line(call.caller, request_of(params)), done = std::move(done)](
               const Reply& reply, std::string_view body) {
-            if (reply.error.empty()) write_log(Level::audit, line);
+            if (reply.error.empty()) write_log(LogLevel::audit, line);
             done(reply, body);
           });
   };

@@ -5,9 +5,9 @@
 
 #include "base/utf8.h"
 #include "envoy/explain.h"
+#include "server/format.h"
 #include "server/http_handlers.h"
-#include "server/links.h"
-#include "server/texts.h"
+#include "server/thread_link.h"
 #include "wire/json_write.h"
 
 namespace weir::server {
@@ -93,7 +93,7 @@ std::string_view result_of(const envoy::ExplainedDescriptor& descriptor) {
   return descriptor.unlimited ? "unlimited" : envoy::to_text(descriptor.end);
 }
 
-json to_json(const envoy::Explanation& explanation) {
+json to_json(const envoy::RequestExplanation& explanation) {
   const envoy::ExplainedDescriptor& descriptor = explanation.descriptors.at(0);
   json steps = json::array();
   for (const envoy::ExplainedStep& step : descriptor.steps) steps.push_back(to_json(step));
@@ -111,13 +111,13 @@ void on_explain_domain(HttpCall& call) {
   if (!has_json_body(call)) return;
   const ExplainParams params = read(call.request.body);
   if (!params.error.empty()) return call.response().problem(400, params.error, params.field);
-  envoy::Descriptor descriptor{.entries = {}, .hits = params.hits};
+  envoy::RateLimitDescriptor descriptor{.entries = {}, .hits = params.hits};
   for (const auto& [key, value] : params.entries) descriptor.entries.push_back({key, value});
-  envoy::Call envoy_call{.domain = params.domain, .descriptors = {}};
+  envoy::RateLimitRequest envoy_call{.domain = params.domain, .descriptors = {}};
   envoy_call.descriptors.push_back(std::move(descriptor));
   call.context.envoy_rules->explain(
       envoy_call, link_of_this_thread(),
-      [deferred = call.defer()](Result<envoy::Explanation, envoy::Failure> result) {
+      [deferred = call.defer()](Result<envoy::RequestExplanation, envoy::ServiceError> result) {
         deferred.send([&](HttpResponder& response) {
           if (!result) {
             return response.problem(result.error().store ? 503 : 400, result.error().text);

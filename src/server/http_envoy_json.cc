@@ -2,7 +2,7 @@
 
 #include "server/envoy_messages.h"
 #include "server/http_handlers.h"
-#include "server/links.h"
+#include "server/thread_link.h"
 
 namespace weir::server {
 
@@ -31,14 +31,15 @@ int status_of(envoy::Code code) {
 // Takes any Content-Type, as envoyproxy/ratelimit does. A store failure is a 503: it is not an
 // error of the call.
 void on_envoy_json(HttpCall& call) {
-  const envoy::Call* const envoy_call =
+  const envoy::RateLimitRequest* const envoy_call =
       EnvoyMessages::of_this_thread().read_json(call.request.body);
   if (envoy_call == nullptr || !call.context.envoy.should_rate_limit) {
     return refuse(call.response(), 400);
   }
   call.context.envoy.should_rate_limit(
       *envoy_call, link_of_this_thread(),
-      [deferred = call.defer()](const Result<envoy::Answer, envoy::Failure>& result) {
+      [deferred =
+           call.defer()](const Result<envoy::RateLimitResponse, envoy::ServiceError>& result) {
         deferred.send([&](HttpResponder& response) {
           if (!result) return refuse(response, result.error().store ? 503 : 400);
           const int status = status_of(result->overall);

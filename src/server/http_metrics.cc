@@ -35,7 +35,7 @@ void append_memory(Exposition& to, const MemoryUse& use) {
   to.sample({{"when_full", "allow"}}, use.untracked);
 }
 
-void append_orders(Exposition& to, const Service& context) {
+void append_orders(Exposition& to, const ServerContext& context) {
   std::array<std::uint64_t, kOrderVerbs> counts{};
   for (const GivenOrder& given : context.policies.orders(context.engine.now())) {
     ++counts[static_cast<std::size_t>(given.order.verb)];
@@ -138,7 +138,7 @@ void append_split(Exposition& to, Engine& engine) {
 
 // The number of series is bounded: one for each rule, and at most a thousand that are named by
 // values of calls.
-void append_envoy(Exposition& to, const envoy::Counts& counts) {
+void append_envoy(Exposition& to, const envoy::ServiceCounters& counts) {
   to.counter("weir_envoy_hits_total", "Hits of Envoy's descriptors, by the rule they matched.");
   for (const auto& rule : counts.rules) to.sample({{"rule", rule.key}}, rule.total);
   to.counter("weir_envoy_over_limit_total", "Hits over the limit of their rule.");
@@ -166,7 +166,7 @@ void append_envoy(Exposition& to, const envoy::Counts& counts) {
   to.sample({{"result", "failed"}}, counts.failed_loads);
 }
 
-void append_process(Exposition& to, const Service& context) {
+void append_process(Exposition& to, const ServerContext& context) {
   const net::LoopCounts connections = context.loops.counts();
   to.gauge("weir_connections_open", "Open client connections.");
   to.sample(connections.open);
@@ -174,7 +174,7 @@ void append_process(Exposition& to, const Service& context) {
   to.sample(connections.accepted);
   to.counter("weir_connections_refused_total",
              "Client connections that were turned away, as too many were open.");
-  to.sample(connections.turned_away);
+  to.sample(connections.rejected);
   const net::MemoryCounts memory = context.loops.memory();
   to.gauge("weir_connection_memory_bytes", "Bytes in the buffers of all client connections.");
   to.sample(memory.held);
@@ -208,7 +208,7 @@ void append_process(Exposition& to, const Service& context) {
 }  // namespace
 
 void show_metrics(HttpCall& call) {
-  const Service& context = call.context;
+  const ServerContext& context = call.context;
   Exposition all;
   context.metrics.append_to(all);
   append_memory(all, context.memory.last());

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "server/audit.h"
+#include "server/format.h"
 #include "server/http_handlers.h"
 #include "server/orders.h"
-#include "server/texts.h"
 
 namespace weir::server {
 
@@ -42,7 +42,7 @@ std::optional<GivenOrder> order_of(HttpCall& call, Verb verb) {
 void on_order(HttpCall& call, Verb verb) {
   auto order = order_of(call, verb);
   if (!order) return;
-  Service& context = call.context;
+  ServerContext& context = call.context;
   respond_after(
       call,
       [&context, order = *std::move(order)] {
@@ -80,7 +80,7 @@ void lift_order(HttpCall& call) {
   const auto id = whole_number(call.request.path.substr(kOrderPath.size()));
   // (No order has the id 0.)
   const auto number = static_cast<std::uint64_t>(id && *id > 0 ? *id : 0);
-  Service& context = call.context;
+  ServerContext& context = call.context;
   respond_after(
       call, [&context, number] { return context.policies.lift(context.engine, number); },
       [number, caller = OwnedCaller(call.caller)](HttpResponder& response, const auto& lifted) {

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/format.h"
 #include "server/http_handlers.h"
-#include "server/texts.h"
 #include "server/version.h"
 
 namespace weir::server {

@@ -7,8 +7,8 @@
 #include "policy/limit_text.h"
 #include "policy/limit_yaml.h"
 #include "policy/policy_yaml.h"
+#include "server/format.h"
 #include "server/http_handlers.h"
-#include "server/texts.h"
 #include "wire/http1_target.h"
 
 namespace weir::server {
@@ -26,13 +26,13 @@ std::string dumped(const json& body) {
 
 json limit_texts(const std::vector<policy::Limit>& limits) {
   json texts = json::array();
-  for (const policy::Limit& limit : limits) texts.push_back(policy::to_text(limit.rule));
+  for (const policy::Limit& limit : limits) texts.push_back(policy::to_text(limit.limit));
   return texts;
 }
 
 // The fields of a limit; those with their default value are left out.
 json details_of(const policy::Limit& limit) {
-  json details{{"limit", policy::to_text(limit.rule)}, {"text", limit_text(limit)}};
+  json details{{"limit", policy::to_text(limit.limit)}, {"text", limit_text(limit)}};
   if (!limit.name.empty()) details["name"] = limit.name;
   if (!limit.by.empty()) details["by"] = limit.by;
   if (!limit.cost.permits) details["cost"] = limit.cost.fixed;
@@ -73,7 +73,7 @@ json to_json(const Policies::PolicyInfo& info) {
 }  // namespace
 
 void list_policies(HttpCall& call) {
-  const Service& context = call.context;
+  const ServerContext& context = call.context;
   json policies = json::object();
   for (const auto& each : context.policies.list(context.engine.now(), kMaxListedOverrides)) {
     policies[each.name] = to_json(each);
@@ -89,7 +89,7 @@ namespace {
 std::optional<std::string> policy_name(HttpCall& call) {
   std::string buffer;
   const auto name = wire::decode_path(call.request.path.substr(kPolicyPath.size()), buffer);
-  const bool fits = name && !name->empty() && name->size() <= policy::kLongestPolicyName;
+  const bool fits = name && !name->empty() && name->size() <= policy::kMaxPolicyNameLength;
   if (fits && is_utf8(*name)) return std::string{*name};
   call.response().problem(400, "the name of a policy must have 1 to 256 bytes, in UTF-8", "name");
   return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<std::string> policy_name(HttpCall& call) {
 void show_policy(HttpCall& call) {
   const auto name = policy_name(call);
   if (!name) return;
-  const Service& context = call.context;
+  const ServerContext& context = call.context;
   const auto info = context.policies.find(*name, context.engine.now());
   if (!info) {
     const std::vector<std::string> names = context.policies.names();
@@ -115,18 +115,18 @@ void show_policy(HttpCall& call) {
 
 namespace {
 
-void send_generation(HttpResponder& response, const Service& context) {
+void send_generation(HttpResponder& response, const ServerContext& context) {
   response.json(200, fmt::format(R"({{"generation":{}}})", context.engine.generation()));
 }
 
 }  // namespace
 
 void put_policy(HttpCall& call) {
-  if (!call.request.says_length)
+  if (!call.request.declares_length)
     return call.response().problem(411, "the request has no body", "Content-Length");
   const auto name = policy_name(call);
   if (!name) return;
-  Service& context = call.context;
+  ServerContext& context = call.context;
   respond_after(
       call,
       [&context, name = *name, text = std::string{call.request.body}] {
@@ -145,7 +145,7 @@ void put_policy(HttpCall& call) {
 void delete_policy(HttpCall& call) {
   const auto name = policy_name(call);
   if (!name) return;
-  Service& context = call.context;
+  ServerContext& context = call.context;
   respond_after(
       call, [&context, name = *name] { return context.policies.remove(context.engine, name); },
       [&context, name = *name, caller = OwnedCaller(call.caller)](HttpResponder& response,

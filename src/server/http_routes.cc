@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/suggest.h"
+#include "server/browser_guard.h"
 #include "server/http_handlers.h"
-#include "server/this_machine.h"
 
 namespace weir::server {
 
@@ -170,8 +170,10 @@ void route(HttpCall& call) {
                           "Allow: " + allowed + "\r\n");
 }
 
-// Routes without required rights do not read a body.
-bool needs_body(const Service& context, const wire::HttpRequest& request, const net::Peer& peer) {
+// True if the body of the request is to be read: its route requires rights, and the sender has
+// them. Routes that require none use no body.
+bool needs_body(const ServerContext& context, const wire::HttpRequest& request,
+                const net::Peer& peer) {
   const ApiRoute* const route = find_route(request);
   if (route == nullptr || route->required == RequiredRights::none) return false;
   const Rights rights = rights_of(request, peer, context.access);

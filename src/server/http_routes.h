@@ -8,6 +8,7 @@ namespace weir::server {
 void route(HttpCall& call);
 
 // True if the response depends on the body. Otherwise `route` answers without the body.
-bool needs_body(const Service& context, const wire::HttpRequest& request, const net::Peer& peer);
+bool needs_body(const ServerContext& context, const wire::HttpRequest& request,
+                const net::Peer& peer);
 
 }  // namespace weir::server

@@ -14,7 +14,7 @@ constexpr std::size_t kPrefaceLine = 16;
 
 }  // namespace
 
-HttpSession::HttpSession(Service& context, const net::Peer& peer)
+HttpSession::HttpSession(ServerContext& context, const net::Peer& peer)
     : context_(context), peer_(peer), takes_(TakeBatch::of_this_thread()) {}
 
 std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
@@ -31,10 +31,10 @@ std::size_t HttpSession::on_input(std::string_view input, std::string& out) {
 std::size_t HttpSession::read_requests(std::string_view input, RequestTimer& timer,
                                        std::string& out) {
   std::size_t used = 0;
-  while (out.size() < kEnough && !ends_) {
+  while (out.size() < kOutputHighWater && !ends_) {
     responses_.flush(out);
     if (responses_.has_pending()) return used;
-    const HttpParser::Step step = parser_.parse(input.substr(used));
+    const HttpParser::ParseResult step = parser_.parse(input.substr(used));
     used += step.consumed;
     switch (step.status) {
       case HttpParser::Status::need_more:
@@ -96,7 +96,8 @@ void HttpSession::fail(int status, std::string_view reason, std::string& out) {
 
 // True for the preface of HTTP/2, which is an error to the parser of HTTP/1.
 bool HttpSession::starts_http2(std::string_view input) const {
-  return is_first_request_ && input.starts_with(wire::H2Machine::kPreface.substr(0, kPrefaceLine));
+  return is_first_request_ &&
+         input.starts_with(wire::Http2Server::kPreface.substr(0, kPrefaceLine));
 }
 
 void HttpSession::on_shutdown() {
@@ -104,8 +105,8 @@ void HttpSession::on_shutdown() {
   if (h2_) h2_->on_shutdown();
 }
 
-void HttpSession::on_end(std::string& out) {
-  if (h2_) h2_->on_end(out);
+void HttpSession::on_close(std::string& out) {
+  if (h2_) h2_->on_close(out);
 }
 
 std::size_t HttpSession::memory() const {

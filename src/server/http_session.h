@@ -4,10 +4,10 @@
 #include <string>
 
 #include "net/protocol.h"
-#include "server/answers.h"
-#include "server/h2_http_streams.h"
-#include "server/http_takes.h"
-#include "server/service.h"
+#include "server/h2_api_session.h"
+#include "server/response_queue.h"
+#include "server/server_context.h"
+#include "server/take_batch.h"
 #include "wire/http1.h"
 
 namespace weir::server {
@@ -17,7 +17,7 @@ namespace weir::server {
 // HTTP/2 becomes an H2ApiSession. Used by the thread that made it.
 class HttpSession : public net::Protocol {
  public:
-  HttpSession(Service& context, const net::Peer& peer);
+  HttpSession(ServerContext& context, const net::Peer& peer);
 
   std::size_t on_input(std::string_view input, std::string& out) override;
   void use_waker(net::Waker& waker) override {
@@ -29,10 +29,10 @@ class HttpSession : public net::Protocol {
     return h2_ ? h2_->in_message() : responses_.has_pending() || parser_.in_message();
   }
   bool ends() const override { return h2_ ? h2_->ends() : ends_ && !responses_.has_pending(); }
-  bool look_around() override { return h2_ && h2_->look_around(); }
+  bool on_tick() override { return h2_ && h2_->on_tick(); }
   void on_timeout(std::string& out) override;
   void on_shutdown() override;
-  void on_end(std::string& out) override;
+  void on_close(std::string& out) override;
   std::size_t memory() const override;
   void on_shed(std::string& out) override;
 
@@ -51,7 +51,7 @@ class HttpSession : public net::Protocol {
   void fail(int status, std::string_view reason, std::string& out);
   bool starts_http2(std::string_view input) const;
 
-  Service& context_;
+  ServerContext& context_;
   const net::Peer peer_;
   TakeBatch& takes_;
   wire::HttpParser parser_;

@@ -5,8 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "server/format.h"
 #include "server/http_handlers.h"
-#include "server/texts.h"
 #include "wire/http1_target.h"
 #include "wire/json_write.h"
 
@@ -76,7 +76,7 @@ void append_keys(std::string& out, const std::vector<HeavyHitter>& keys) {
     out += separator;
     out += R"({"key":)";
     wire::append_json_string(out, key.text.view());
-    if (key.text.is_cut()) out += R"(,"cut":true)";
+    if (key.text.is_truncated()) out += R"(,"cut":true)";
     out += fmt::format(R"(,"count":{},"error":{}}})", key.count, error_of(key));
     separator = ",";
   }

@@ -4,9 +4,9 @@
 
 #include <chrono>
 
-#include "server/links.h"
-#include "server/rate_policies.h"
-#include "server/texts.h"
+#include "server/format.h"
+#include "server/policy_field.h"
+#include "server/thread_link.h"
 #include "store/random_name.h"
 #include "weir/async_engine.h"
 #include "weir/parse_limit.h"
@@ -19,9 +19,9 @@ using wire::ApiRequest;
 
 namespace {
 
-void append_fields(std::string& fields, Service& context, std::string_view policy_field,
+void append_fields(std::string& fields, ServerContext& context, std::string_view policy_field,
                    const Verdict& verdict) {
-  const LegacyHeaders& legacy = context.legacy_headers;
+  const wire::LegacyHeaders& legacy = context.legacy_headers;
   const Instant now = legacy.reset_is_date ? std::chrono::system_clock::now() : Instant{};
   wire::append_rate_fields(fields, context.headers, policy_field, verdict.limited_by,
                            verdict.decision, legacy, now);
@@ -61,7 +61,7 @@ Reply fault_reply(Fault fault, std::string error) {
           .error_field = field_of(fault)};
 }
 
-Reply error_reply(const Trouble& error) {
+Reply error_reply(const OperationError& error) {
   if (error.fleet) return {.status = 503, .error = error.message};
   return fault_reply(error.fault, error.message);
 }
@@ -73,7 +73,7 @@ Reply verdict_reply(const Verdict& verdict, std::string& body,
   return {.status = status_of(verdict), .verdict = verdict};
 }
 
-AsyncEngine engine_of(Service& context) { return {context.engine, link_of_this_thread()}; }
+AsyncEngine engine_of(ServerContext& context) { return {context.engine, link_of_this_thread()}; }
 
 }  // namespace
 
@@ -98,8 +98,8 @@ std::string& scratch_body() {
 
 namespace {
 
-void send(HttpResponder& response, Service& context, std::string_view policy_field, int status,
-          const Verdict& verdict, std::string_view body) {
+void send(HttpResponder& response, ServerContext& context, std::string_view policy_field,
+          int status, const Verdict& verdict, std::string_view body) {
   thread_local std::string fields;
   clear_scratch(fields);
   append_fields(fields, context, policy_field, verdict);
@@ -109,7 +109,7 @@ void send(HttpResponder& response, Service& context, std::string_view policy_fie
 
 }  // namespace
 
-void send_reply(HttpResponder& response, Service& context, std::string_view policy,
+void send_reply(HttpResponder& response, ServerContext& context, std::string_view policy,
                 const Reply& reply, std::string_view body, int refused_status) {
   if (!reply.error.empty()) return response.problem(reply.status, reply.error, reply.error_field);
   // A status that the caller chose also replaces the 503 of a store failure.
@@ -122,7 +122,7 @@ void send_reply(HttpResponder& response, Service& context, std::string_view poli
   send(response, context, field, status, *reply.verdict, body);
 }
 
-void send_verdict(HttpResponder& response, Service& context, const Request& request,
+void send_verdict(HttpResponder& response, ServerContext& context, const Request& request,
                   Verdict& verdict) {
   std::string& body = scratch_body();
   if (!verdict.error.empty()) {
@@ -145,7 +145,7 @@ Request request_of(const ApiRequest& params) {
           .skip_missing = params.skip_missing};
 }
 
-void take(Service& context, const ApiRequest& params, ReplyCallback done) {
+void take(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   const Request request = request_of(params);
   if (!params.wants_receipt) {
     return engine_of(context).take(request, [done](const Verdict& verdict) {
@@ -164,7 +164,7 @@ void take(Service& context, const ApiRequest& params, ReplyCallback done) {
 }
 
 // Always 200: the verdict says what a take would get, and nothing was refused.
-void peek(Service& context, const ApiRequest& params, ReplyCallback done) {
+void peek(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   const Request request = request_of(params);
   engine_of(context).peek(request, params.holder, [done](const Verdict& verdict) {
     std::string& body = scratch_body();
@@ -174,7 +174,7 @@ void peek(Service& context, const ApiRequest& params, ReplyCallback done) {
   });
 }
 
-void settle(Service& context, const ApiRequest& params, ReplyCallback done) {
+void settle(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   Request request = request_of(params);
   request.permits = params.delta.value_or(0);
   const auto refuse = [&](int status, std::string_view why) {
@@ -206,15 +206,15 @@ void settle(Service& context, const ApiRequest& params, ReplyCallback done) {
       [borrowed = std::move(borrowed), finish](const Verdict& verdict) { finish(verdict); });
 }
 
-void reset(Service& context, const ApiRequest& params, ReplyCallback done) {
+void reset(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   const Request request = request_of(params);
-  engine_of(context).reset(request, [done](const std::optional<Trouble>& error) {
+  engine_of(context).reset(request, [done](const std::optional<OperationError>& error) {
     if (error) return done(error_reply(*error), {});
     done({}, R"({"reset":true})");
   });
 }
 
-void enter(Service& context, const ApiRequest& params, ReplyCallback done) {
+void enter(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   const std::string holder =
       params.holder.empty() ? store::random_name() : std::string{params.holder};
   const Request request = request_of(params);
@@ -225,12 +225,13 @@ void enter(Service& context, const ApiRequest& params, ReplyCallback done) {
   });
 }
 
-void leave(Service& context, const ApiRequest& params, ReplyCallback done) {
+void leave(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   const Request request = request_of(params);
-  engine_of(context).leave(request, params.holder, [done](const Result<bool, Trouble>& left) {
-    if (!left) return done(error_reply(left.error()), {});
-    done({}, *left ? R"({"left":true})" : R"({"left":false})");
-  });
+  engine_of(context).leave(request, params.holder,
+                           [done](const Result<bool, OperationError>& left) {
+                             if (!left) return done(error_reply(left.error()), {});
+                             done({}, *left ? R"({"left":true})" : R"({"left":false})");
+                           });
 }
 
 namespace {
@@ -259,10 +260,10 @@ void append_limit(std::string& body, const LimitState& limit) {
 
 }  // namespace
 
-void explain(Service& context, const ApiRequest& params, ReplyCallback done) {
+void explain(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   const Request request = request_of(params);
   const auto finish = [done, orders = context.policies.orders_for(request, context.engine.now())](
-                          const Result<Explanation, Trouble>& explanation) {
+                          const Result<Explanation, OperationError>& explanation) {
     if (!explanation) return done(error_reply(explanation.error()), {});
     std::string& body = scratch_body();
     body += R"({"decision":)";
@@ -284,7 +285,7 @@ void explain(Service& context, const ApiRequest& params, ReplyCallback done) {
   engine_of(context).explain(request, finish);
 }
 
-void throttle(Service& context, const ApiRequest& params, ReplyCallback done) {
+void throttle(ServerContext& context, const ApiRequest& params, ReplyCallback done) {
   const auto limit = parse_limit(params.limit);
   if (!limit) {
     return done({.status = 400, .error = limit.error().message, .error_field = "limit"}, {});

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/http_answer.h"
-#include "server/service.h"
+#include "server/http_responder.h"
+#include "server/server_context.h"
 #include "wire/json.h"
 
 namespace weir::server {
@@ -25,23 +25,23 @@ struct Reply {
 // parameters of the call may be gone by then.
 using ReplyCallback = std::function<void(const Reply& reply, std::string_view body)>;
 
-void take(Service& context, const wire::ApiRequest& params, ReplyCallback done);
-void peek(Service& context, const wire::ApiRequest& params, ReplyCallback done);
-void settle(Service& context, const wire::ApiRequest& params, ReplyCallback done);
-void reset(Service& context, const wire::ApiRequest& params, ReplyCallback done);
-void enter(Service& context, const wire::ApiRequest& params, ReplyCallback done);
-void leave(Service& context, const wire::ApiRequest& params, ReplyCallback done);
-void explain(Service& context, const wire::ApiRequest& params, ReplyCallback done);
-void throttle(Service& context, const wire::ApiRequest& params, ReplyCallback done);
+void take(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
+void peek(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
+void settle(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
+void reset(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
+void enter(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
+void leave(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
+void explain(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
+void throttle(ServerContext& context, const wire::ApiRequest& params, ReplyCallback done);
 
 // The engine's request. Borrows from the parameters.
 Request request_of(const wire::ApiRequest& params);
 
 // Sends a reply, with the rate limit fields. `refused_status` is the status of refusals.
-void send_reply(HttpResponder& response, Service& context, std::string_view policy,
+void send_reply(HttpResponder& response, ServerContext& context, std::string_view policy,
                 const Reply& reply, std::string_view body, int refused_status = 429);
 // Sends the response to a take that was decided.
-void send_verdict(HttpResponder& response, Service& context, const Request& request,
+void send_verdict(HttpResponder& response, ServerContext& context, const Request& request,
                   Verdict& verdict);
 
 // An empty buffer for the body of one response. One for each thread: valid until the next call.

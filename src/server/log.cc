@@ -32,14 +32,14 @@ std::string to_text(Instant time) {
                      millis.count());
 }
 
-std::string_view name_of(Level level) {
+std::string_view name_of(LogLevel level) {
   constexpr std::string_view names[] = {"info", "warning", "error", "audit"};
   return names[static_cast<std::size_t>(level)];
 }
 
 }  // namespace
 
-std::string log_line(LogFormat format, Instant time, Level level, std::string_view text,
+std::string log_line(LogFormat format, Instant time, LogLevel level, std::string_view text,
                      std::uint64_t dropped) {
   if (format == LogFormat::text) {
     const std::string note = dropped > 0 ? fmt::format("({} lines left out) ", dropped) : "";
@@ -54,8 +54,8 @@ std::string log_line(LogFormat format, Instant time, Level level, std::string_vi
 
 void use_log_format(LogFormat format) { log_format = format; }
 
-void write_log(Level level, std::string_view text) {
-  if (level != Level::audit && !limiter().try_acquire()) {
+void write_log(LogLevel level, std::string_view text) {
+  if (level != LogLevel::audit && !limiter().try_acquire()) {
     ++dropped_lines;
     return;
   }
@@ -68,10 +68,10 @@ void write_log(Level level, std::string_view text) {
 void log_warnings(const policy::Source& source, const policy::Problems& warnings) {
   constexpr std::size_t max_lines = 20;
   for (std::size_t i = 0; i < std::min(warnings.size(), max_lines); ++i) {
-    log(Level::warning, "{}", source.render(warnings[i]));
+    log(LogLevel::warning, "{}", source.render(warnings[i]));
   }
   if (warnings.size() <= max_lines) return;
-  log(Level::warning, "{} has {} more warnings: `weir validate` shows all", source.name,
+  log(LogLevel::warning, "{} has {} more warnings: `weir validate` shows all", source.name,
       warnings.size() - max_lines);
 }
 

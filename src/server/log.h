@@ -12,7 +12,7 @@
 namespace weir::server {
 
 // audit: administrative changes. Never dropped by the rate limit.
-enum class Level { info, warning, error, audit };
+enum class LogLevel { info, warning, error, audit };
 enum class LogFormat { text, json };
 
 // Lines for people, or one JSON object per line. To be set before anything is logged.
@@ -20,10 +20,10 @@ void use_log_format(LogFormat format);
 
 // Writes a line with the time to standard error. Rate limited: the number of dropped lines is
 // written with the next line. Thread-safe: a line is one write(2).
-void write_log(Level level, std::string_view text);
+void write_log(LogLevel level, std::string_view text);
 
 template <typename... Args>
-void log(Level level, fmt::format_string<Args...> format, Args&&... args) {
+void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   write_log(level, fmt::format(format, std::forward<Args>(args)...));
 }
 
@@ -31,7 +31,7 @@ void log(Level level, fmt::format_string<Args...> format, Args&&... args) {
 void log_warnings(const policy::Source& source, const policy::Problems& warnings);
 
 // The line as it is written, with its line end. `dropped`: the lines that were dropped before it.
-std::string log_line(LogFormat format, Instant time, Level level, std::string_view text,
+std::string log_line(LogFormat format, Instant time, LogLevel level, std::string_view text,
                      std::uint64_t dropped);
 
 }  // namespace weir::server

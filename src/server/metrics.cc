@@ -65,7 +65,7 @@ Metrics::Shard& Metrics::shard() {
 }
 
 void Metrics::on_decision(const DecisionEvent& event) noexcept {
-  with_memory([&] { count(event); });
+  catch_bad_alloc([&] { count(event); });
 }
 
 void Metrics::count(const DecisionEvent& event) {
@@ -92,7 +92,7 @@ void Metrics::count_refusals(Shard& own, PolicyCounts& policy, const DecisionEve
 
 void Metrics::on_requests(ListenerKind listener, std::uint64_t count,
                           std::chrono::nanoseconds took) noexcept {
-  with_memory([&] {
+  catch_bad_alloc([&] {
     DurationHistogram& histogram = shard().listeners[static_cast<std::size_t>(listener)];
     histogram.buckets[bucket_of(std::chrono::duration<double>(took).count())].add(count);
     histogram.nanos.add(static_cast<std::uint64_t>(took.count()) * count);

@@ -155,12 +155,12 @@ class RequestTimer {
   RequestTimer& operator=(const RequestTimer&) = delete;
 
   void count_one() { ++count_; }
-  // True once the turn has lasted net::Protocol::kLongest: other connections are due. Reads the
+  // True once the turn has lasted net::Protocol::kTimeSlice: other connections are due. Reads the
   // clock, so it is not called for each take.
   bool has_expired() {
     const Clock::time_point now = Clock::now();
     if (began_ == Clock::time_point{}) began_ = now;
-    return now - began_ >= net::Protocol::kLongest;
+    return now - began_ >= net::Protocol::kTimeSlice;
   }
 
  private:

@@ -51,13 +51,13 @@ std::int64_t monotonic_micros() {
   return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
 }
 
-struct SocketAddress {
+struct UnixAddress {
   sockaddr_un bytes{};
   socklen_t size = 0;
 };
 
-std::optional<SocketAddress> address_of(const std::string& name) {
-  SocketAddress address;
+std::optional<UnixAddress> address_of(const std::string& name) {
+  UnixAddress address;
   const bool known = name.starts_with('/') || name.starts_with('@');
   if (!known || name.size() < 2 || name.size() >= sizeof address.bytes.sun_path) return {};
   address.bytes.sun_family = AF_UNIX;
@@ -67,8 +67,8 @@ std::optional<SocketAddress> address_of(const std::string& name) {
   return address;
 }
 
-net::Descriptor open_socket() {
-  net::Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+net::FileDescriptor open_socket() {
+  net::FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   // A supervisor that does not read its socket must not block the shutdown.
   const timeval timeout{.tv_sec = 1, .tv_usec = 0};
   setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
@@ -107,7 +107,7 @@ void Notifier::stopping() {
   send("STOPPING=1\nSTATUS=answering the requests that have arrived, then ending");
 }
 
-void Notifier::alive() { send("WATCHDOG=1"); }
+void Notifier::ping_watchdog() { send("WATCHDOG=1"); }
 
 void Notifier::send(std::string_view message) {
   if (!socket_.is_open()) return;
@@ -118,7 +118,7 @@ void Notifier::send(std::string_view message) {
                         : ssize_t{-1};
   if (sent >= 0 || has_warned_) return;
   has_warned_ = true;
-  log(Level::warning,
+  log(LogLevel::warning,
       "cannot notify the supervisor: NOTIFY_SOCKET is \"{}\": {}. Unset it, or set it to the "
       "supervisor's socket",
       socket_name_,

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/descriptor.h"
+#include "net/file_descriptor.h"
 
 namespace weir::server {
 
@@ -22,17 +22,17 @@ class Notifier {
   void ready(std::string_view status);
   void reloading();
   void stopping();
-  // The watchdog's keep-alive. To be sent more often than every `patience`.
-  void alive();
+  // The watchdog's keep-alive message. To be sent more often than every `watchdog_interval`.
+  void ping_watchdog();
 
   // The supervisor's watchdog timeout; none: no watchdog.
-  std::optional<std::chrono::microseconds> patience() const { return watchdog_interval_; }
+  std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }
 
  private:
   void send(std::string_view message);
 
   std::string socket_name_;
-  net::Descriptor socket_;
+  net::FileDescriptor socket_;
   std::optional<std::chrono::microseconds> watchdog_interval_;
   bool has_warned_ = false;
 };

@@ -11,7 +11,7 @@
 #include "base/suggest.h"
 #include "policy/key.h"
 #include "policy/limit_text.h"
-#include "server/texts.h"
+#include "server/format.h"
 
 namespace weir::server {
 
@@ -90,8 +90,8 @@ class OrderReader {
   MaybeError read_key() {
     if (MaybeError error = read_text("key", given_.order.who)) return error;
     std::string& who = given_.order.who;
-    if (who.size() > policy::kLongestKey) {
-      return make_error("key", fmt::format("a key has at most {} bytes", policy::kLongestKey));
+    if (who.size() > policy::kMaxKeyLength) {
+      return make_error("key", fmt::format("a key has at most {} bytes", policy::kMaxKeyLength));
     }
     if (verb_ == Verb::block) {
       return who.empty()

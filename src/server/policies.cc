@@ -11,8 +11,8 @@
 #include "files/new_file.h"
 #include "policy/config.h"
 #include "policy/order_check.h"
+#include "server/format.h"
 #include "server/log.h"
-#include "server/texts.h"
 
 namespace weir::server {
 
@@ -124,9 +124,10 @@ PolicySet Policies::merged() const {
 void Policies::replace(Engine& engine) const {
   policy::PolicySet all = merged(orders_);
   for (const auto& [name, policy] : all) {
-    if (const auto why =
-            policy.orders.empty() ? std::nullopt : policy::unfit(policy, engine.now())) {
-      log(Level::warning, "policy {} does not follow an order in force: {}", in_quotes(name), *why);
+    if (const auto why = policy.orders.empty() ? std::nullopt
+                                               : policy::why_not_applicable(policy, engine.now())) {
+      log(LogLevel::warning, "policy {} does not follow an order in force: {}", in_quotes(name),
+          *why);
     }
   }
   engine.replace(policy_set_of(std::move(all)));
@@ -226,7 +227,7 @@ Result<GivenOrder, Policies::ChangeError> Policies::give(Engine& engine, GivenOr
   for (const auto& [name, policy] : merged(orders)) {
     if (!order.concerns(name)) continue;
     // (Orders are sorted by id, so the new one is the last.)
-    const auto why = policy::unfit(policy, engine.now(), &policy.orders.back());
+    const auto why = policy::why_not_applicable(policy, engine.now(), &policy.orders.back());
     if (why) return ChangeError{.message = fmt::format("{}: {}", in_quotes(name), *why)};
   }
   if (auto error = use(engine, std::move(orders))) {

@@ -4,7 +4,7 @@
 
 #include "base/ascii.h"
 #include "base/saturating.h"
-#include "server/texts.h"
+#include "server/format.h"
 
 namespace weir::server {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/utf8.h"
+#include "server/format.h"
 #include "server/resp_session.h"
-#include "server/texts.h"
 #include "server/version.h"
 
 // The commands of Redis about the connection: PING, AUTH, HELLO, CLIENT, SELECT, QUIT, …

@@ -11,7 +11,7 @@
 #include "base/ascii.h"
 #include "base/utf8.h"
 #include "server/audit.h"
-#include "server/texts.h"
+#include "server/format.h"
 #include "store/random_name.h"
 #include "wire/text_writer.h"
 
@@ -157,7 +157,7 @@ bool is_http(RespArguments arguments) {
 
 }  // namespace
 
-RespSession::RespSession(Service& context, const net::Peer& peer)
+RespSession::RespSession(ServerContext& context, const net::Peer& peer)
     : context_(context), peer_(peer), rights_{.loopback = peer.loopback}, id_(next_id()) {}
 
 // ---- Input
@@ -167,10 +167,11 @@ std::size_t RespSession::on_input(std::string_view input, std::string& out) {
   const PendingTakes::ClearGuard guard{pending_takes()};
   std::size_t used = 0;
   unsigned other_commands = 0;
-  while (used < input.size() && out.size() < kEnough && !ends_) {
-    const RespParser::Status status = parser_.parse(
-        input.substr(used), rights_.may_call(context_.access) ? RespParser::Sender::authenticated
-                                                              : RespParser::Sender::stranger);
+  while (used < input.size() && out.size() < kOutputHighWater && !ends_) {
+    const RespParser::Status status =
+        parser_.parse(input.substr(used), rights_.may_call(context_.access)
+                                              ? RespParser::Sender::authenticated
+                                              : RespParser::Sender::unauthenticated);
     const Command* const command =
         status == RespParser::Status::command ? find(parser_.arguments()[0]) : nullptr;
     if (status != RespParser::Status::need_more && must_wait(command, out)) break;
@@ -304,7 +305,7 @@ void RespSession::take_with_receipt(const Request& request) {
 // ---- The other commands about a key
 
 // Adds a slot, and returns a callback that writes the verdict there.
-AsyncEngine::Done RespSession::verdict_callback() {
+AsyncEngine::VerdictCallback RespSession::verdict_callback() {
   return [slot = responses_.add(), protocol = protocol_](const Verdict& verdict) {
     append(slot->text, protocol, verdict);
     slot->complete();
@@ -355,8 +356,8 @@ void RespSession::reset_key(RespArguments arguments, std::string& out) {
   engine().reset(request,
                  [slot = responses_.add(), protocol = protocol_,
                   line = reset_audit_line({.address = peer_.address, .listener = "RESP"}, request)](
-                     const std::optional<Trouble>& failure) {
-                   if (!failure) write_log(Level::audit, line);
+                     const std::optional<OperationError>& failure) {
+                   if (!failure) write_log(LogLevel::audit, line);
                    RespWriter writer(slot->text, protocol);
                    failure ? writer.error("ERR " + failure->message) : writer.simple("OK");
                    slot->complete();
@@ -384,7 +385,7 @@ void RespSession::leave(RespArguments arguments, std::string& out) {
   if (!error.empty()) return reply(out).error(error);
   engine().leave(
       request, options.holder,
-      [slot = responses_.add(), protocol = protocol_](const Result<bool, Trouble>& left) {
+      [slot = responses_.add(), protocol = protocol_](const Result<bool, OperationError>& left) {
         RespWriter writer(slot->text, protocol);
         // (A store failure is no error here: nothing was left, so 0.)
         if (left || left.error().fleet) {
@@ -403,7 +404,7 @@ void RespSession::explain(RespArguments arguments, std::string& out) {
   if (!error.empty()) return reply(out).error(error);
   engine().explain(request, [slot = responses_.add(), protocol = protocol_,
                              orders = context_.policies.orders_for(request, context_.engine.now())](
-                                const Result<Explanation, Trouble>& explanation) {
+                                const Result<Explanation, OperationError>& explanation) {
     RespWriter writer(slot->text, protocol);
     if (explanation) {
       writer.array(explanation->limits.size() + orders.size());

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "net/protocol.h"
-#include "server/answers.h"
-#include "server/links.h"
 #include "server/resp_arguments.h"
-#include "server/service.h"
+#include "server/response_queue.h"
+#include "server/server_context.h"
+#include "server/thread_link.h"
 #include "weir/async_engine.h"
 #include "wire/resp.h"
 
@@ -14,7 +14,7 @@ namespace weir::server {
 // Pipelined takes are decided together. Used by the thread that made it.
 class RespSession : public net::Protocol {
  public:
-  RespSession(Service& context, const net::Peer& peer);
+  RespSession(ServerContext& context, const net::Peer& peer);
 
   std::size_t on_input(std::string_view input, std::string& out) override;
   void use_waker(net::Waker& waker) override { responses_.use_waker(waker); }
@@ -44,7 +44,7 @@ class RespSession : public net::Protocol {
   void decide_collected(std::string& out);
   void decide_on_fleet(std::string& out);
   void refuse(std::string_view error, std::string& out);
-  AsyncEngine::Done verdict_callback();
+  AsyncEngine::VerdictCallback verdict_callback();
 
   // The handlers of commands; `arguments` starts with the command's name. No response is pending
   // when they are called, except for takes. Those that may call the fleet answer in a slot of the
@@ -75,7 +75,7 @@ class RespSession : public net::Protocol {
   wire::RespWriter reply(std::string& out) const { return {out, protocol_}; }
   AsyncEngine engine() const { return {context_.engine, link_of_this_thread()}; }
 
-  Service& context_;
+  ServerContext& context_;
   const net::Peer peer_;
   wire::RespParser parser_;
   Rights rights_;

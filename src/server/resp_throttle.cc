@@ -5,8 +5,8 @@
 
 #include "base/utf8.h"
 #include "engine/engine_access.h"
+#include "server/format.h"
 #include "server/resp_session.h"
-#include "server/texts.h"
 
 // CL.THROTTLE, as in redis-cell.
 
@@ -70,7 +70,7 @@ void RespSession::throttle(RespArguments arguments, std::string& out) {
     }
     numbers[i - 2] = *number;
   }
-  const auto limit = core::Cell::make(numbers[0], numbers[1], numbers[2]);
+  const auto limit = core::RedisCell::make(numbers[0], numbers[1], numbers[2]);
   if (!limit) return reply(out).error(cell_error(limit.error()));
   AsyncEngine async_engine = engine();
   detail::EngineAccess::throttle(

@@ -31,7 +31,7 @@ std::uint64_t hash_of(const Request& request, std::uint64_t seed) {
   return sum;
 }
 
-void write_key(const Request& request, BoundedText& text) {
+void write_key(const Request& request, TruncatedText& text) {
   if (request.parts.empty()) return text.append(request.key);
   std::string_view separator;
   for (const Part& part : request.parts.all()) {
@@ -118,7 +118,7 @@ std::uint64_t TopKeys::count(const DecisionEvent& event) {
   const bool is_shared = name != event.policy;
   if (is_shared) hash = hash_of(event.policy, hash);
   HeavyHitters& sketch = (event.verdict ? keys.allowed : keys.refused).at(minute);
-  if (BoundedText* text = sketch.add(hash, weight, weight * (weight - 1))) {
+  if (TruncatedText* text = sketch.add(hash, weight, weight * (weight - 1))) {
     if (is_shared) {
       text->append(event.policy);
       text->append(" ");

@@ -32,23 +32,23 @@ void append_escaped(std::string& name, std::string_view text) {
 
 }  // namespace
 
-std::string key_head(std::string_view policy) {
+std::string key_prefix(std::string_view policy) {
   std::string head = "weir1:{";
   append_escaped(head, policy);
   head += ':';
   return head;
 }
 
-std::string test_key_head(std::string_view run) {
+std::string test_key_prefix(std::string_view run) {
   std::string head = "weir1:test:";
   append_escaped(head, run);
   head += ":{:";
   return head;
 }
 
-void append_whole(std::string& name, std::string_view key) { append_escaped(name, key); }
+void append_whole_key(std::string& name, std::string_view key) { append_escaped(name, key); }
 
-void append_part(std::string& name, std::string_view part, std::string_view value) {
+void append_key_part(std::string& name, std::string_view part, std::string_view value) {
   if (name.back() != ':') name += ',';
   append_escaped(name, part);
   name += '=';
@@ -56,7 +56,7 @@ void append_part(std::string& name, std::string_view part, std::string_view valu
 }
 
 // The first = separates a limit's kind from its name, so it is not escaped.
-std::string key_tail(std::string_view limit) {
+std::string key_suffix(std::string_view limit) {
   std::string tail = "}:";
   const std::size_t sign = limit.find('=');
   append_escaped(tail, limit.substr(0, sign));

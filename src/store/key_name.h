@@ -17,13 +17,13 @@
 namespace weir::store {
 
 // The prefix of all names under a policy.
-std::string key_head(std::string_view policy);
+std::string key_prefix(std::string_view policy);
 // The same for a test run. Scripts accept a time from the caller only for names with this prefix.
-std::string test_key_head(std::string_view run);
+std::string test_key_prefix(std::string_view run);
 // Append the middle of a name, which identifies the key: the whole key, or one part of it.
-void append_whole(std::string& name, std::string_view key);
-void append_part(std::string& name, std::string_view part, std::string_view value);
+void append_whole_key(std::string& name, std::string_view key);
+void append_key_part(std::string& name, std::string_view part, std::string_view value);
 // The suffix of all names of a limit.
-std::string key_tail(std::string_view limit);
+std::string key_suffix(std::string_view limit);
 
 }  // namespace weir::store

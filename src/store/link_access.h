@@ -1,6 +1,6 @@
 #pragma once
 
-#include "store/shared.h"
+#include "store/shared_store.h"
 #include "weir/fleet.h"
 
 namespace weir {

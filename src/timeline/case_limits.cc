@@ -25,7 +25,7 @@ CaseLimits::CaseLimits(const Case& test) : case_(test) {
     defaults_ = by_position(test.limits);
     return;
   }
-  defaults_ = by_identity(policy::usual_limits(*test.keyed_policy, test.epoch));
+  defaults_ = by_identity(policy::default_limits(*test.keyed_policy, test.epoch));
   if (!test.keyed_policy->schedule.empty()) schedules_.push_back(&test.keyed_policy->schedule);
   span_ = policy::steady_span(schedules_, test.epoch);
   overrides_ = policy::PatternIndex(test.keyed_policy->overrides);
@@ -47,13 +47,13 @@ const LimitGroup& CaseLimits::of(const StepSubject& subject) const {
 
 // Changes to the limits in force from `at` on; a limit that stays keeps its price history.
 void CaseLimits::change_hours(Instant at) {
-  LimitGroup next = by_identity(policy::usual_limits(*case_.keyed_policy, at));
+  LimitGroup next = by_identity(policy::default_limits(*case_.keyed_policy, at));
   for (std::size_t i = 0; i < next.limits.size(); ++i) {
     const auto was = std::ranges::find(defaults_.identities, next.identities[i]);
     if (was == defaults_.identities.end()) continue;
     const auto& old =
         defaults_.limits[static_cast<std::size_t>(was - defaults_.identities.begin())];
-    succeed(next.limits[i], old.rule, next.identities[i], at);
+    succeed(next.limits[i], old.limit, next.identities[i], at);
   }
   defaults_ = std::move(next);
   span_ = policy::steady_span(schedules_, at);
@@ -62,7 +62,7 @@ void CaseLimits::change_hours(Instant at) {
 void CaseLimits::succeed(policy::Limit& next, const core::Limit& old, const std::string& identity,
                          Instant at) {
   const auto* from = std::get_if<core::Bucket>(&old);
-  auto* to = std::get_if<core::Bucket>(&next.rule);
+  auto* to = std::get_if<core::Bucket>(&next.limit);
   if (from != nullptr && to != nullptr) *to = prices_[identity].change(*to, *from, at);
 }
 
@@ -74,14 +74,14 @@ const core::PriceHistory* CaseLimits::history_of(const LimitGroup& limits,
 
 bool CaseLimits::set_limit(const Step& step, Instant now) {
   policy::Limit& limit = defaults_.limits[step.limit_position];
-  const bool other = !policy::same_algorithm(limit.rule, step.limit.rule);
-  const core::Limit old = std::exchange(limit, step.limit).rule;
+  const bool other = !policy::same_algorithm(limit.limit, step.limit.limit);
+  const core::Limit old = std::exchange(limit, step.limit).limit;
   succeed(limit, old, identity_at(step.limit_position), now);
   return other;
 }
 
 core::Ask ask_of(const Step& step, const policy::Limit& limit) {
-  const Nanos patience = core::is_queue(limit.rule) ? kForever : Nanos{0};
+  const Nanos patience = core::is_queue(limit.limit) ? kForever : Nanos{0};
   // Settling corrects the permits asked for; a fixed cost needs no correction.
   const Permits cost =
       step.op == Op::settle && !limit.cost.permits ? 0 : limit.cost.of(step.permits);

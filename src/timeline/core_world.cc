@@ -13,7 +13,7 @@ namespace {
 // The state of one key under one limit, and the receipt of its last take.
 struct KeyState {
   core::State state{};
-  core::Log::Head log_head{};
+  core::AdmissionLog::Head log_head{};
   std::vector<core::LogEntry> log_ring;
   std::uint32_t seated = 0;
   std::vector<core::Holder> seats;
@@ -36,9 +36,9 @@ void grow_log(KeyState& state, Permits count) {
 }
 
 core::Memory memory_of(KeyState& state, const core::Limit& limit) {
-  if (const auto* log = std::get_if<core::ExactLog>(&limit)) {
+  if (const auto* log = std::get_if<core::SlidingLog>(&limit)) {
     grow_log(state, log->count);
-    return core::Log(state.log_head, state.log_ring);
+    return core::AdmissionLog(state.log_head, state.log_ring);
   }
   if (const auto* concurrency = std::get_if<core::Concurrency>(&limit)) {
     // One free seat is enough for the next holder.
@@ -113,7 +113,7 @@ class CoreWorld final : public World {
       if (!key) return {};
       const auto [state, fresh] =
           states_[together.identities[i]].try_emplace(std::string{key->bytes});
-      const auto* smooth = std::get_if<core::Smooth>(&limit.rule);
+      const auto* smooth = std::get_if<core::Smooth>(&limit.limit);
       if (fresh && case_.start_empty && smooth != nullptr && !smooth->warms_up()) {
         state->second.state = core::created_empty(case_.epoch);
       }
@@ -123,8 +123,8 @@ class CoreWorld final : public World {
   }
 
   static core::Charge charge_for(const Step& step, const policy::Limit& limit, KeyState& state) {
-    return {.limit = &limit.rule,
-            .memory = memory_of(state, limit.rule),
+    return {.limit = &limit.limit,
+            .memory = memory_of(state, limit.limit),
             .ask = ask_of(step, limit),
             .shadow = limit.shadow};
   }

@@ -135,7 +135,7 @@ class EngineWorld final : public World {
   void start_empty(const Request& request, const StepSubject& subject) {
     if (!started_.insert(written(subject)).second) return;
     for (std::size_t i = 0; i < limits_.size(); ++i) {
-      const auto* smooth = std::get_if<core::Smooth>(&limits_[i].rule);
+      const auto* smooth = std::get_if<core::Smooth>(&limits_[i].limit);
       if (smooth == nullptr || smooth->warms_up()) continue;
       detail::EngineAccess::start_with(engine_, request, i, core::created_empty(case_.epoch));
     }

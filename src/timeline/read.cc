@@ -16,8 +16,8 @@ namespace weir::timeline {
 
 namespace {
 
-using policy::Node;
 using policy::Problems;
+using policy::YamlNode;
 
 constexpr std::array<std::string_view, 8> kCaseFields{"name",  "limit", "limits", "policy",
                                                       "start", "epoch", "steps",  "tolerance"};
@@ -39,7 +39,8 @@ constexpr std::int64_t kMaxArrivals = 10'000'000;
 
 // ---- Values
 
-std::optional<Decimal> read_number(const Node& node, std::string_view what, Problems& problems) {
+std::optional<Decimal> read_number(const YamlNode& node, std::string_view what,
+                                   Problems& problems) {
   const auto number = node.is_scalar() ? Decimal::parse(node.text) : std::nullopt;
   if (!number) {
     problems.push_back(
@@ -48,7 +49,7 @@ std::optional<Decimal> read_number(const Node& node, std::string_view what, Prob
   return number;
 }
 
-std::int64_t read_whole(const Node& node, std::string_view what, std::int64_t least,
+std::int64_t read_whole(const YamlNode& node, std::string_view what, std::int64_t least,
                         std::int64_t most, Problems& problems) {
   const auto number = read_number(node, what, problems);
   if (!number) return least;
@@ -63,7 +64,7 @@ std::int64_t read_whole(const Node& node, std::string_view what, std::int64_t le
   return *value;
 }
 
-Nanos read_seconds(const Node& node, std::string_view what, Problems& problems) {
+Nanos read_seconds(const YamlNode& node, std::string_view what, Problems& problems) {
   const auto number = read_number(node, what, problems);
   if (!number) return Nanos{0};
   const auto nanos = number->shifted(9);
@@ -75,7 +76,7 @@ Nanos read_seconds(const Node& node, std::string_view what, Problems& problems) 
 }
 
 template <std::size_t N>
-std::size_t read_choice(const Node& node, std::string_view what,
+std::size_t read_choice(const YamlNode& node, std::string_view what,
                         const std::array<std::string_view, N>& choices, Problems& problems) {
   const auto found = std::ranges::find(choices, node.text);
   if (node.is_scalar() && found != choices.end()) {
@@ -87,13 +88,13 @@ std::size_t read_choice(const Node& node, std::string_view what,
   return 0;
 }
 
-std::string read_text(const Node& node, std::string_view what, Problems& problems) {
+std::string read_text(const YamlNode& node, std::string_view what, Problems& problems) {
   if (node.is_scalar()) return node.text;
   problems.push_back({node.place, fmt::format("\"{}\" is a text, not {}", what, node.describe())});
   return {};
 }
 
-Instant read_epoch(const Node* node, Problems& problems) {
+Instant read_epoch(const YamlNode* node, Problems& problems) {
   if (node == nullptr) return *parse_date(kDefaultEpoch);
   const auto date = node->is_scalar() ? parse_date(node->text) : std::nullopt;
   if (!date) {
@@ -117,7 +118,7 @@ class StepReader {
     if (keyed_policy_) overrides_ = policy::PatternIndex(keyed_policy_->overrides);
   }
 
-  std::optional<Step> read(const Node& node) {
+  std::optional<Step> read(const YamlNode& node) {
     const std::size_t before = problems_.size();
     if (!node.is_map()) {
       problems_.push_back({node.place, fmt::format("a step is a map like {{ at: 0, allowed: 1 }}, "
@@ -141,34 +142,35 @@ class StepReader {
   }
 
  private:
-  void read_arrival(const Node& node, Step& step) {
-    if (const Node* op = node.find("op")) {
+  void read_arrival(const YamlNode& node, Step& step) {
+    if (const YamlNode* op = node.find("op")) {
       step.op = static_cast<Op>(read_choice(*op, "op", kOps, problems_));
     }
-    if (const Node* at = node.find("at")) last_ = read_seconds(*at, "at", problems_);
+    if (const YamlNode* at = node.find("at")) last_ = read_seconds(*at, "at", problems_);
     step.at = last_;
     const Instant t = later(epoch_, step.at);
     if (t < Instant{} || t > kLatest) {
       problems_.push_back({node.place, "a step must lie between 1970 and 2116"});
     }
-    if (const Node* n = node.find("n")) step.n = read_whole(*n, "n", 1, kMaxArrivals, problems_);
-    if (const Node* permits = node.find("permits")) {
+    if (const YamlNode* n = node.find("n"))
+      step.n = read_whole(*n, "n", 1, kMaxArrivals, problems_);
+    if (const YamlNode* permits = node.find("permits")) {
       const Permits least = step.op == Op::settle ? -core::kMaxPermits : 0;
       step.permits = read_whole(*permits, "permits", least, core::kMaxPermits, problems_);
     }
-    if (const Node* wait = node.find("max_wait")) {
+    if (const YamlNode* wait = node.find("max_wait")) {
       const bool forever = wait->text == "inf" || wait->text == ".inf";
       step.max_wait = forever ? kForever : read_seconds(*wait, "max_wait", problems_);
     }
-    if (const Node* holder = node.find("holder")) {
+    if (const YamlNode* holder = node.find("holder")) {
       step.holder = read_text(*holder, "holder", problems_);
     }
     read_subject(node, step);
   }
 
-  void read_subject(const Node& node, Step& step) {
-    const Node* key = node.find("key");
-    const Node* parts = node.find("parts");
+  void read_subject(const YamlNode& node, Step& step) {
+    const YamlNode* key = node.find("key");
+    const YamlNode* parts = node.find("parts");
     if (key != nullptr && parts != nullptr) {
       problems_.push_back({parts->place, "a step has a key or parts, not both"});
     }
@@ -178,13 +180,13 @@ class StepReader {
       problems_.push_back({parts->place, "\"parts\" is a map like { user: alice, sku: 9 }"});
       return;
     }
-    for (const Node::Field& part : parts->fields) {
+    for (const YamlNode::Field& part : parts->fields) {
       step.subject.parts[part.name] = read_text(*part.value, part.name, problems_);
     }
   }
 
-  void read_change(const Node& node, Step& step) {
-    const Node* limit = node.find("limit");
+  void read_change(const YamlNode& node, Step& step) {
+    const YamlNode* limit = node.find("limit");
     if (step.op != Op::set_limit) {
       if (limit != nullptr) {
         problems_.push_back({limit->place, "\"limit\" in a step goes with \"op: set_limit\""});
@@ -216,7 +218,7 @@ class StepReader {
   }
 
   // Fields that the new limit does not set keep their values.
-  static void adopt(policy::Limit& changed, const policy::Limit& old, const Node& node) {
+  static void adopt(policy::Limit& changed, const policy::Limit& old, const YamlNode& node) {
     if (changed.name.empty()) changed.name = old.name;
     const auto says = [&](std::string_view field) { return node.find(field) != nullptr; };
     if (!says("by")) changed.by = old.by;
@@ -234,7 +236,7 @@ class StepReader {
       const bool matches =
           !changed.name.empty() && !limits_[i].name.empty()
               ? limits_[i].name == changed.name
-              : limits_.size() == 1 || policy::same_algorithm(limits_[i].rule, changed.rule);
+              : limits_.size() == 1 || policy::same_algorithm(limits_[i].limit, changed.limit);
       if (!matches) continue;
       found = i;
       ++count;
@@ -242,32 +244,32 @@ class StepReader {
     return count == 1 ? found : std::nullopt;
   }
 
-  void read_expected(const Node& node, Step& step) {
+  void read_expected(const YamlNode& node, Step& step) {
     Expected& expected = step.expected;
-    if (const Node* allowed = node.find("allowed")) {
+    if (const YamlNode* allowed = node.find("allowed")) {
       expected.allowed = read_whole(*allowed, "allowed", 0, kMaxArrivals, problems_);
     }
-    if (const Node* waits = node.find("waits")) expected.waits = read_waits(*waits);
-    if (const Node* remaining = node.find("remaining")) {
+    if (const YamlNode* waits = node.find("waits")) expected.waits = read_waits(*waits);
+    if (const YamlNode* remaining = node.find("remaining")) {
       expected.remaining = read_whole(*remaining, "remaining", 0, core::kMaxPermits, problems_);
     }
-    if (const Node* retry = node.find("retry_after")) {
+    if (const YamlNode* retry = node.find("retry_after")) {
       const bool never = retry->is_null() || retry->text == "-1";
       expected.retry_after = never ? core::kNever : read_seconds(*retry, "retry_after", problems_);
     }
-    if (const Node* reset = node.find("reset_after")) {
+    if (const YamlNode* reset = node.find("reset_after")) {
       expected.reset_after = read_seconds(*reset, "reset_after", problems_);
     }
-    if (const Node* outcome = node.find("outcome")) {
+    if (const YamlNode* outcome = node.find("outcome")) {
       expected.outcome =
           static_cast<core::Outcome>(read_choice(*outcome, "outcome", kOutcomes, problems_));
     }
-    if (const Node* limited_by = node.find("limited_by")) {
+    if (const YamlNode* limited_by = node.find("limited_by")) {
       expected.limited_by = read_text(*limited_by, "limited_by", problems_);
     }
   }
 
-  std::vector<Nanos> read_waits(const Node& node) {
+  std::vector<Nanos> read_waits(const YamlNode& node) {
     std::vector<Nanos> waits;
     if (!node.is_list()) {
       problems_.push_back({node.place, "\"waits\" is a list of seconds like [0, 0.2]"});
@@ -276,7 +278,7 @@ class StepReader {
     return waits;
   }
 
-  void check(const Node& node, const Step& step) {
+  void check(const YamlNode& node, const Step& step) {
     if (step.op == Op::leave && step.holder.empty()) {
       problems_.push_back(
           {node.place, "the holder is missing: write holder: NAME, as at its enter"});
@@ -284,13 +286,13 @@ class StepReader {
     if (step.op == Op::set_limit) return;
     const Parts parts = step.subject.borrowed_parts();
     if (parts.too_many()) {
-      problems_.push_back({node.place, fmt::format("a key has at most {} parts", Parts::kMost)});
+      problems_.push_back({node.place, fmt::format("a key has at most {} parts", Parts::kMax)});
       return;
     }
     const policy::Subject subject{.key = step.subject.key, .parts = parts.all()};
     const std::vector<policy::Limit>& limits = limits_for(subject, step);
     const bool has_holders = std::ranges::any_of(limits, [](const policy::Limit& limit) {
-      return std::holds_alternative<core::Concurrency>(limit.rule);
+      return std::holds_alternative<core::Concurrency>(limit.limit);
     });
     if (step.op == Op::take && has_holders) {
       problems_.push_back({node.place, "a concurrent limit is entered and left: write op: enter"});
@@ -307,7 +309,7 @@ class StepReader {
     if (!keyed_policy_) return limits_;
     const auto own = overrides_.find(subject);
     return own ? keyed_policy_->overrides[*own].limits
-               : policy::usual_limits(*keyed_policy_, later(epoch_, step.at));
+               : policy::default_limits(*keyed_policy_, later(epoch_, step.at));
   }
 
   std::vector<policy::Limit> limits_;
@@ -320,7 +322,7 @@ class StepReader {
 
 // ---- Cases
 
-const policy::Policy* find_policy(const Node& node, const policy::PolicySet* policies,
+const policy::Policy* find_policy(const YamlNode& node, const policy::PolicySet* policies,
                                   Problems& problems) {
   if (policies == nullptr) {
     problems.push_back({node.place,
@@ -337,11 +339,11 @@ const policy::Policy* find_policy(const Node& node, const policy::PolicySet* pol
   return nullptr;
 }
 
-void read_case_limits(const Node& node, const policy::PolicySet* policies, Case& test,
+void read_case_limits(const YamlNode& node, const policy::PolicySet* policies, Case& test,
                       Problems& problems) {
-  const Node* limit = node.find("limit");
-  const Node* limits = node.find("limits");
-  const Node* named = node.find("policy");
+  const YamlNode* limit = node.find("limit");
+  const YamlNode* limits = node.find("limits");
+  const YamlNode* named = node.find("policy");
   if ((limit != nullptr) + (limits != nullptr) + (named != nullptr) != 1) {
     problems.push_back({node.place, "a case has one of limit, limits and policy"});
     return;
@@ -356,7 +358,7 @@ void read_case_limits(const Node& node, const policy::PolicySet* policies, Case&
   if (!policy->overrides.empty() || !policy->schedule.empty()) test.keyed_policy = *policy;
 }
 
-void check_start(const Node& start, const Case& test, Problems& problems) {
+void check_start(const YamlNode& start, const Case& test, Problems& problems) {
   if (start.text != "empty" && start.text != "rest") {
     problems.push_back({start.place, "\"start\" is empty or rest"});
   }
@@ -367,7 +369,7 @@ void check_start(const Node& start, const Case& test, Problems& problems) {
     return;
   }
   const bool can_be_empty = std::ranges::any_of(test.limits, [](const policy::Limit& limit) {
-    const auto* smooth = std::get_if<core::Smooth>(&limit.rule);
+    const auto* smooth = std::get_if<core::Smooth>(&limit.limit);
     return smooth != nullptr && !smooth->warms_up();
   });
   if (start.text == "empty" && !can_be_empty && !test.limits.empty()) {
@@ -377,7 +379,7 @@ void check_start(const Node& start, const Case& test, Problems& problems) {
   }
 }
 
-Case read_case(const Node& node, std::size_t position, const policy::PolicySet* policies,
+Case read_case(const YamlNode& node, std::size_t position, const policy::PolicySet* policies,
                Problems& problems) {
   Case test{
       .place = node.place, .name = fmt::format("case {}", position), .limits = {}, .steps = {}};
@@ -387,17 +389,17 @@ Case read_case(const Node& node, std::size_t position, const policy::PolicySet* 
     return test;
   }
   check_fields(node, kCaseFields, "a case", problems);
-  if (const Node* name = node.find("name")) test.name = read_text(*name, "name", problems);
+  if (const YamlNode* name = node.find("name")) test.name = read_text(*name, "name", problems);
   read_case_limits(node, policies, test, problems);
   test.epoch = read_epoch(node.find("epoch"), problems);
-  if (const Node* tolerance = node.find("tolerance")) {
+  if (const YamlNode* tolerance = node.find("tolerance")) {
     test.tolerance = read_seconds(*tolerance, "tolerance", problems);
   }
-  if (const Node* start = node.find("start")) {
+  if (const YamlNode* start = node.find("start")) {
     check_start(*start, test, problems);
     test.start_empty = start->text == "empty";
   }
-  const Node* steps = node.find("steps");
+  const YamlNode* steps = node.find("steps");
   if (steps == nullptr || !steps->is_list()) {
     problems.push_back({steps == nullptr ? node.place : steps->place,
                         "a case needs steps: a list like [ { at: 0, allowed: 1 } ]"});
@@ -417,7 +419,7 @@ std::vector<Case> read_cases(const policy::Source& source, const policy::PolicyS
                              Problems& problems) {
   const auto root = parse_yaml(source, problems);
   if (root == nullptr) return {};
-  const Node& file = *root;
+  const YamlNode& file = *root;
   if (!file.is_list()) {
     problems.push_back({file.place, fmt::format("a file of timelines is a list of cases, not {}",
                                                 file.describe())});

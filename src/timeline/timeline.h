@@ -24,9 +24,9 @@ enum class Op { take, peek, settle, reset, enter, leave, set_limit };
 
 // The expected results of a step. Absent fields are not checked.
 struct Expected {
-  std::optional<std::int64_t> allowed;      // how many of the n
+  std::optional<std::int64_t> allowed;      // how many of the step's n arrivals
   std::optional<std::vector<Nanos>> waits;  // of the admitted arrivals, in order
-  // Of the last of the n:
+  // Of the last of the step's n arrivals:
   std::optional<Permits> remaining;
   std::optional<Nanos> retry_after;
   std::optional<Nanos> reset_after;
@@ -43,7 +43,7 @@ struct StepSubject {
 };
 
 struct Step {
-  policy::Place place;
+  policy::SourcePosition place;
   Op op = Op::take;
   Nanos at{0};  // since the case's epoch
   std::int64_t n = 1;
@@ -57,7 +57,7 @@ struct Step {
 };
 
 struct Case {
-  policy::Place place;
+  policy::SourcePosition place;
   std::string name;
   std::vector<policy::Limit> limits;
   // A policy whose limits depend on the key or the time; replaces `limits`.
@@ -74,9 +74,9 @@ std::vector<Case> read_cases(const policy::Source& source, const policy::PolicyS
 
 // An expectation that was not met.
 struct Mismatch {
-  policy::Place place;   // of the step
-  std::size_t step = 0;  // from 1
-  std::string what;      // the field
+  policy::SourcePosition place;  // of the step
+  std::size_t step = 0;          // from 1
+  std::string what;              // the field
   std::string expected;
   std::string actual;
 };
@@ -95,6 +95,6 @@ struct SharedStoreAccess {
 };
 std::vector<Mismatch> run(const Case& test, SharedStoreAccess way);
 // The reason why a case cannot run on a shared store; none if it can.
-std::optional<std::string> unfit_for_shared(const Case& test);
+std::optional<std::string> why_not_on_shared_store(const Case& test);
 
 }  // namespace weir::timeline

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/reuse.h"
+#include "base/scratch_buffer.h"
 #include "wire/http1_target.h"
 
 // Streams and the requests on them. What comes is in h2_in.cc, what goes in h2_out.cc.
@@ -44,19 +44,19 @@ std::size_t window_of(const H2Limits& limits) {
 }  // namespace
 
 void H2Stream::clear() {
-  clear_for_reuse(answer);
+  clear_scratch_buffer(answer);
   guest.reset();
   request_ = {};
   flaw_ = 0;
   reason_ = {};
-  clear_for_reuse(text_);
+  clear_scratch_buffer(text_);
   header_ = 0;
   places_.clear();
   noted_ = {};
   length_.reset();
   come_ = 0;
-  clear_for_reuse(request_trailers_);
-  clear_for_reuse(body_);
+  clear_scratch_buffer(request_trailers_);
+  clear_scratch_buffer(body_);
   held_ = dropped_ = 0;
   used_up_ = 0;
   in_parts_ = whole_ = told_ = waits_ = false;
@@ -65,7 +65,7 @@ void H2Stream::clear() {
   closed_ = false;
   well_ = true;
   sent_ = counted_ = 0;
-  clear_for_reuse(trailer_text_);
+  clear_scratch_buffer(trailer_text_);
   trailers_.clear();
 }
 
@@ -94,7 +94,7 @@ void H2StreamList::remove(H2Stream& stream) {
 
 // ---- The connection
 
-H2Machine::H2Machine(H2Handler& handler, const H2Limits& limits)
+Http2Server::Http2Server(H2Handler& handler, const H2Limits& limits)
     : handler_(handler),
       limits_(limits),
       window_{.size = std::max(static_cast<std::int64_t>(limits.bodies), kFirstWindow)},
@@ -117,30 +117,30 @@ H2Machine::H2Machine(H2Handler& handler, const H2Limits& limits)
   }
 }
 
-H2Machine::~H2Machine() {
+Http2Server::~Http2Server() {
   for (H2Stream* const stream : streams_) delete stream;
   // (Spare ones lie scattered among what was freed, and keep it from going back to the system.)
   auto& spare = spare_streams();
   if (spare.size() > kMostSpareAtEnd) spare.resize(kMostSpareAtEnd);
 }
 
-void H2Machine::say(H2Type type, std::uint8_t flags, std::int32_t stream,
-                    std::string_view payload) {
+void Http2Server::say(H2Type type, std::uint8_t flags, std::int32_t stream,
+                      std::string_view payload) {
   if (!gave_up_) append_h2_frame(queue_, type, flags, stream, payload);
 }
 
-void H2Machine::say_number(H2Type type, std::int32_t stream, std::uint32_t number) {
+void Http2Server::say_number(H2Type type, std::int32_t stream, std::uint32_t number) {
   if (gave_up_) return;
   append_h2_head(queue_, {.size = 4, .type = type, .stream = stream});
   append_h2_number(queue_, number);
 }
 
-void H2Machine::say_reset(std::int32_t stream, H2Error error) {
+void Http2Server::say_reset(std::int32_t stream, H2Error error) {
   say_number(H2Type::rst_stream, stream, static_cast<std::uint32_t>(error));
-  cut_off_.add(stream);
+  reset_history_.add(stream);
 }
 
-void H2Machine::say_goodbye(std::int32_t last, H2Error error) {
+void Http2Server::say_goodbye(std::int32_t last, H2Error error) {
   if (gave_up_) return;
   append_h2_head(queue_, {.size = 8, .type = H2Type::goaway});
   append_h2_number(queue_, static_cast<std::uint32_t>(last));
@@ -149,43 +149,43 @@ void H2Machine::say_goodbye(std::int32_t last, H2Error error) {
 
 // ---- Streams
 
-H2Stream*& H2Machine::place_of(std::int32_t id) const {
+H2Stream*& Http2Server::place_of(std::int32_t id) const {
   return places_[static_cast<std::size_t>(id >> 1) % places_.size()];
 }
 
 // Also one that is closed.
-H2Stream* H2Machine::find_any(std::int32_t id) const {
+H2Stream* Http2Server::find_any(std::int32_t id) const {
   H2Stream* stream = place_of(id);
   while (stream != nullptr && stream->id_ != id) stream = stream->next_found_;
   return stream;
 }
 
-H2Stream* H2Machine::find(std::int32_t id) const {
+H2Stream* Http2Server::find(std::int32_t id) const {
   H2Stream* const stream = find_any(id);
   return stream != nullptr && !stream->closed_ ? stream : nullptr;
 }
 
 // Whether nobody has begun it.
-bool H2Machine::is_idle(std::int32_t id) const { return id > last_come_ || id % 2 == 0; }
+bool Http2Server::is_idle(std::int32_t id) const { return id > last_come_ || id % 2 == 0; }
 
 // Whether the peer need not know that it has ended. (After the last word about new ones none is
 // begun.)
-bool H2Machine::may_go_on(std::int32_t id) const {
-  return drain_ == Drain::last || cut_off_.may_go_on(id);
+bool Http2Server::may_go_on(std::int32_t id) const {
+  return drain_ == Drain::last || reset_history_.may_go_on(id);
 }
 
-bool H2Machine::is_full() const {
+bool Http2Server::is_full() const {
   return streams_.size() + orphans_ >= limits_.streams || headers_ > limits_.headers ||
          unsent_ > limits_.unsent;
 }
 
 // If there is room for it. (Those that are closed are in nobody's way.)
-void H2Machine::begin_request(std::int32_t id) {
+void Http2Server::begin_request(std::int32_t id) {
   if (is_full()) end_streams();
   if (is_full()) {
     say_reset(id, H2Error::refused_stream);
     // Before the client has acknowledged our SETTINGS it cannot know the limit.
-    return knows_settings_ ? patience_.note_reset() : patience_.note_useless();
+    return knows_settings_ ? abuse_budget_.note_reset() : abuse_budget_.note_useless();
   }
   streams_.push_back(nullptr);
   streams_.pop_back();  // (there is room for it now)
@@ -204,15 +204,15 @@ void H2Machine::begin_request(std::int32_t id) {
 }
 
 // Nothing more comes or goes of it. (Somebody may be in the middle of it: it stays for the moment.)
-void H2Machine::close(H2Stream& stream) {
+void Http2Server::close(H2Stream& stream) {
   if (std::exchange(stream.closed_, true)) return;
   H2StreamList::remove(stream);
   ending_.push_back(&stream);
 }
 
-void H2Machine::end_stream(H2Stream& stream) {
+void Http2Server::end_stream(H2Stream& stream) {
   stream.closed_ = true;
-  stream.well_ ? patience_.note_answered() : patience_.note_reset();
+  stream.well_ ? abuse_budget_.note_answered() : abuse_budget_.note_reset();
   if (stream.told_ || stream.in_parts_) handler_.on_gone(stream);
   no_longer_waits(stream);
   forget_body(stream);
@@ -237,12 +237,12 @@ void H2Machine::end_stream(H2Stream& stream) {
   if (small && spare.size() < kMostSpare) spare.push_back(std::move(owner));
 }
 
-void H2Machine::count_memory(H2Stream& stream) {
+void Http2Server::count_memory(H2Stream& stream) {
   const std::size_t now = stream.memory();
   memory_ += now - std::exchange(stream.memory_, now);
 }
 
-void H2Machine::end_streams() {
+void Http2Server::end_streams() {
   while (!ending_.empty()) {
     H2Stream& stream = *ending_.back();
     ending_.pop_back();
@@ -250,7 +250,7 @@ void H2Machine::end_streams() {
   }
 }
 
-void H2Machine::reset(H2Stream& stream, H2Error error) {
+void Http2Server::reset(H2Stream& stream, H2Error error) {
   if (stream.closed_) return;
   stream.well_ = error == H2Error::none;
   say_reset(stream.id_, error);
@@ -259,7 +259,7 @@ void H2Machine::reset(H2Stream& stream, H2Error error) {
 
 // Ends streams whose peer keeps us waiting too long: open requests hold memory. Runs at most once a
 // second.
-void H2Machine::look_who_is_late(std::int64_t now) {
+void Http2Server::look_who_is_late(std::int64_t now) {
   if (limits_.seconds == 0 || std::exchange(second_, now) == now) return;
   for (H2Stream* const stream : streams_) {
     const bool in_header = block_.open && block_.stream == stream;  // nothing else can come before
@@ -281,14 +281,14 @@ void H2Machine::look_who_is_late(std::int64_t now) {
 
 // ---- Requests
 
-void H2Machine::find_flaw(H2Stream& stream, int status, std::string_view reason) {
+void Http2Server::find_flaw(H2Stream& stream, int status, std::string_view reason) {
   stream.flaw_ = status;
   stream.reason_ = reason;
 }
 
 // Cookies may come one by one, to be remembered better; elsewhere they are one field (RFC 9113,
 // 8.2.3).
-void H2Machine::join_cookies(H2Stream& stream) {
+void Http2Server::join_cookies(H2Stream& stream) {
   std::string& text = stream.text_;
   const auto is_cookie = [&](const HttpFields::FieldSlices& places) {
     return places.name.in(text.data()) == "cookie";
@@ -308,7 +308,7 @@ void H2Machine::join_cookies(H2Stream& stream) {
 }
 
 // (The rules have seen to it that the fields make a request.)
-void H2Machine::make_request(H2Stream& stream) {
+void Http2Server::make_request(H2Stream& stream) {
   if (stream.noted_.cookies > 1) join_cookies(stream);
   const char* const text = stream.text_.data();
   const H2Stream::Noted& noted = stream.noted_;
@@ -321,7 +321,7 @@ void H2Machine::make_request(H2Stream& stream) {
   request.fields = HttpFields(stream.places_, text);
   request.version = 20;
   request.head = request.method == "HEAD";
-  request.says_length = !stream.whole_ || stream.length_;
+  request.declares_length = !stream.whole_ || stream.length_;
   if (stream.flaw_ != 0) return;
   // Servers differ in which of them they read (request smuggling).
   if (noted.has_authority && noted.has_host && noted.host.in(text) != request.host) {
@@ -338,7 +338,7 @@ void H2Machine::make_request(H2Stream& stream) {
   }
 }
 
-void H2Machine::end_header(H2Stream& stream, bool ends) {
+void Http2Server::end_header(H2Stream& stream, bool ends) {
   stream.whole_ = ends;
   make_request(stream);
   headers_ += stream.header_ = stream.text_.size();
@@ -356,7 +356,7 @@ void H2Machine::end_header(H2Stream& stream, bool ends) {
 }
 
 // The body is dropped once the response has begun.
-void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
+void Http2Server::add_body(H2Stream& stream, std::string_view bytes) {
   stream.come_ += bytes.size();
   if (stream.length_ && stream.come_ > *stream.length_) {
     credit_connection(bytes.size());
@@ -376,30 +376,30 @@ void H2Machine::add_body(H2Stream& stream, std::string_view bytes) {
   if (stream.in_parts_) tell(stream);
 }
 
-void H2Machine::end_request(H2Stream& stream) {
+void Http2Server::end_request(H2Stream& stream) {
   if (stream.length_ && stream.come_ != *stream.length_) return reset(stream, H2Error::protocol);
   stream.whole_ = true;
   if (stream.said_ == H2Stream::Said::sent) return close(stream);
   if (stream.in_parts_ ? !stream.is_finished() : !stream.told_) tell(stream);
 }
 
-void H2Machine::tell(H2Stream& stream) {
+void Http2Server::tell(H2Stream& stream) {
   stream.told_ = true;
   if (!stream.in_parts_) stream.request_.body = stream.body_;
   handler_.on_request(stream);
   stream.in_parts_ ? took(stream) : forget_body(stream);
 }
 
-void H2Machine::forget_body(H2Stream& stream) {
+void Http2Server::forget_body(H2Stream& stream) {
   const std::size_t held = std::exchange(stream.held_, 0);
   credit_connection(held);
   credit_stream(stream, held);
   stream.request_.body = {};
-  clear_for_reuse(stream.body_);
+  clear_scratch_buffer(stream.body_);
   count_memory(stream);
 }
 
-void H2Machine::no_longer_waits(H2Stream& stream) {
+void Http2Server::no_longer_waits(H2Stream& stream) {
   if (stream.waits_) --unfinished_;
   stream.waits_ = false;
 }
@@ -407,10 +407,10 @@ void H2Machine::no_longer_waits(H2Stream& stream) {
 // ---- Windows for what comes
 
 // Windows that what was taken came through are open for as much again.
-void H2Machine::took(H2Stream& stream) {
+void Http2Server::took(H2Stream& stream) {
   const std::size_t taken = stream.held_ - stream.body_.size();
   stream.held_ -= taken;
-  if (stream.body_.empty()) clear_for_reuse(stream.body_);
+  if (stream.body_.empty()) clear_scratch_buffer(stream.body_);
   count_memory(stream);
   credit_connection(taken);
   credit_stream(stream, taken);
@@ -418,7 +418,7 @@ void H2Machine::took(H2Stream& stream) {
 
 // A client that keeps sending after the response is reset, but not at once: some clients do not
 // read a response that arrives with a reset.
-void H2Machine::drop(H2Stream& stream, std::size_t bytes) {
+void Http2Server::drop(H2Stream& stream, std::size_t bytes) {
   credit_connection(bytes);
   credit_stream(stream, bytes);
   stream.dropped_ += bytes;
@@ -426,26 +426,26 @@ void H2Machine::drop(H2Stream& stream, std::size_t bytes) {
 }
 
 // So much has come that needs no memory any longer.
-void H2Machine::credit_connection(std::size_t bytes) {
+void Http2Server::credit_connection(std::size_t bytes) {
   window_.used_up += static_cast<std::int64_t>(bytes);
   tell_of_credit();
 }
 
-void H2Machine::credit_stream(H2Stream& stream, std::size_t bytes) {
+void Http2Server::credit_stream(H2Stream& stream, std::size_t bytes) {
   stream.used_up_ += static_cast<std::int64_t>(bytes);
   tell_of_credit(stream);
 }
 
 // The peer is told once it could send less than it will be told of. That is half a window at a
 // time, or half of what others, who are stuck, leave of it.
-void H2Machine::tell_of_credit() {
+void Http2Server::tell_of_credit() {
   if (window_.used_up == 0 || window_.used_up < window_.left) return;
   const std::int64_t more = std::exchange(window_.used_up, 0);
   window_.left += more;
   say_number(H2Type::window_update, 0, static_cast<std::uint32_t>(more));
 }
 
-void H2Machine::tell_of_credit(H2Stream& stream) {
+void Http2Server::tell_of_credit(H2Stream& stream) {
   if (stream.whole_ || stream.closed_) return;
   if (stream.used_up_ == 0 || stream.used_up_ < stream.window_) return;
   const std::int64_t more = std::exchange(stream.used_up_, 0);
@@ -454,7 +454,7 @@ void H2Machine::tell_of_credit(H2Stream& stream) {
 }
 
 // Once the peer has said that it knows our settings.
-void H2Machine::use_own_window() {
+void Http2Server::use_own_window() {
   knows_settings_ = true;
   const std::int64_t before =
       std::exchange(own_window_, static_cast<std::int64_t>(window_of(limits_)));
@@ -463,33 +463,33 @@ void H2Machine::use_own_window() {
 
 // ---- The end
 
-void H2Machine::drain() {
+void Http2Server::drain() {
   if (drain_ != Drain::no) return;
   drain_ = Drain::told;
   say_goodbye(INT32_MAX, H2Error::none);
   say(H2Type::ping, 0, 0, kDrainPing);
 }
 
-void H2Machine::drain_now() {
+void Http2Server::drain_now() {
   if (drain_ == Drain::last) return;
   drain_ = Drain::last;
   say_goodbye(last_begun_, H2Error::none);
 }
 
-void H2Machine::give_up(H2Error error) {
+void Http2Server::give_up(H2Error error) {
   say_goodbye(last_begun_, error);
   gave_up_ = true;
 }
 
-bool H2Machine::has_more() const { return !queue_.empty() || (!gave_up_ && !ready_.empty()); }
+bool Http2Server::has_more() const { return !queue_.empty() || (!gave_up_ && !ready_.empty()); }
 
-bool H2Machine::is_over() const {
+bool Http2Server::is_over() const {
   if (no_http2_) return true;
   const bool leaves = streams_.empty() && (peer_leaves_ || drain_ == Drain::last);
   return (gave_up_ || leaves) && queue_.empty();
 }
 
-std::string H2Machine::refusal(H2Error error, std::string_view why) {
+std::string Http2Server::refusal(H2Error error, std::string_view why) {
   std::string frames;
   append_h2_head(frames, {.type = H2Type::settings});
   append_h2_head(frames, {.size = 8 + why.size(), .type = H2Type::goaway});

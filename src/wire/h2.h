@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "wire/h2_cut_off.h"
+#include "wire/abuse_budget.h"
 #include "wire/h2_hpack.h"
-#include "wire/h2_patience.h"
 #include "wire/h2_rules.h"
 #include "wire/http1.h"
+#include "wire/reset_history.h"
 
 namespace weir::wire {
 
@@ -33,13 +33,13 @@ struct H2Limits {
   std::int64_t seconds = 20;
 };
 
-class H2Machine;
+class Http2Server;
 class H2StreamList;
 
 // Something of whoever answers, that lives as long as the stream.
-class H2Guest {
+class StreamData {
  public:
-  virtual ~H2Guest() = default;
+  virtual ~StreamData() = default;
 };
 
 // A request, and what has been made of its answer. Its address stays the same while it is open.
@@ -53,7 +53,7 @@ class H2Stream {
   std::string_view reason() const { return reason_; }
 
   // Of a request that is taken in parts: what has come, for the taker to erase. The peer may send
-  // as much more as was erased (H2Machine::took).
+  // as much more as was erased (Http2Server::took).
   std::string& parts() { return body_; }
   // Whether nothing more will come.
   bool is_whole() const { return whole_; }
@@ -72,10 +72,10 @@ class H2Stream {
 
   // Where the body of the answer is written to.
   std::string answer;
-  std::unique_ptr<H2Guest> guest;
+  std::unique_ptr<StreamData> guest;
 
  private:
-  friend class H2Machine;
+  friend class Http2Server;
   friend class H2StreamList;
 
   // How much has been said in answer, by whoever answers; and, at last, to the peer.
@@ -179,12 +179,12 @@ class H2Handler {
 // bench/RESULTS.md, where a bare loop around one is beside us.) What a stranger can make us do and
 // keep is limited: fields, bodies, streams, answers that are not taken, and frames that cost the
 // peer nothing (h2_patience.h). Answers can be given in any order.
-class H2Machine {
+class Http2Server {
  public:
-  explicit H2Machine(H2Handler& handler, const H2Limits& limits = {});
-  ~H2Machine();
-  H2Machine(const H2Machine&) = delete;
-  H2Machine& operator=(const H2Machine&) = delete;
+  explicit Http2Server(H2Handler& handler, const H2Limits& limits = {});
+  ~Http2Server();
+  Http2Server(const Http2Server&) = delete;
+  Http2Server& operator=(const Http2Server&) = delete;
 
   // Uses up all of the input. `now` is in seconds, of any clock that does not go back.
   void receive(std::string_view input, std::int64_t now);
@@ -312,7 +312,7 @@ class H2Machine {
   // Fields.
   void begin_block();
   void unpack(std::string_view piece, bool last);
-  void add_field(const H2Unpacker::DecodedField& field);
+  void add_field(const HpackDecoder::DecodedField& field);
   void add_request_field(H2Name known, std::string_view name, std::string_view value);
   static bool add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value);
   static void note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
@@ -361,9 +361,9 @@ class H2Machine {
 
   H2Handler& handler_;
   const H2Limits limits_;
-  H2Patience patience_;
-  H2Unpacker unpacker_;
-  H2Packer packer_;
+  AbuseBudget abuse_budget_;
+  HpackDecoder unpacker_;
+  HpackEncoder packer_;
 
   // Input.
   std::size_t preface_ = 0;      // bytes of it that have come
@@ -386,7 +386,7 @@ class H2Machine {
   std::vector<H2Stream*> streams_;
   mutable std::array<H2Stream*, 64> places_{};  // of all streams, by their numbers
   std::vector<H2Stream*> ending_;               // that are closed, each once
-  H2CutOff cut_off_;                            // that we have reset
+  ResetHistory reset_history_;                  // that we have reset
   std::int32_t last_come_ = 0;                  // the largest number
   std::int32_t last_begun_ = 0;                 // ... of a request that was not passed over
   std::size_t orphans_ = 0;

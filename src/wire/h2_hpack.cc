@@ -23,19 +23,19 @@ std::string_view text(const std::uint8_t* bytes, std::size_t size) {
 
 // ---- Unpacking
 
-H2Unpacker::H2Unpacker() {
+HpackDecoder::HpackDecoder() {
   nghttp2_hd_inflater* made = nullptr;
   if (nghttp2_hd_inflate_new(&made) != 0) throw std::bad_alloc();
   inflater_.reset(made);
 }
 
-void H2Unpacker::Delete::operator()(nghttp2_hd_inflater* inflater) const {
+void HpackDecoder::Delete::operator()(nghttp2_hd_inflater* inflater) const {
   nghttp2_hd_inflate_del(inflater);
 }
 
 // One byte that is the number of a field in a table: most of what comes after the first request.
 // To look it up takes a fraction of what the library takes to go through the block with it.
-H2Unpacker::DecodeStatus H2Unpacker::look_up(char byte, DecodedField& field) const {
+HpackDecoder::DecodeStatus HpackDecoder::look_up(char byte, DecodedField& field) const {
   const nghttp2_nv* const found =
       nghttp2_hd_inflate_get_table_entry(inflater_.get(), static_cast<unsigned char>(byte) & 0x7f);
   if (found == nullptr) return DecodeStatus::error;
@@ -45,7 +45,8 @@ H2Unpacker::DecodeStatus H2Unpacker::look_up(char byte, DecodedField& field) con
   return DecodeStatus::field;
 }
 
-H2Unpacker::DecodeStatus H2Unpacker::next(std::string_view& piece, bool last, DecodedField& field) {
+HpackDecoder::DecodeStatus HpackDecoder::next(std::string_view& piece, bool last,
+                                              DecodedField& field) {
   if (between_fields_) {
     if (piece.empty()) return end(last);
     const char first = piece.front();
@@ -62,15 +63,15 @@ H2Unpacker::DecodeStatus H2Unpacker::next(std::string_view& piece, bool last, De
 }
 
 // Nothing more has come of the block.
-H2Unpacker::DecodeStatus H2Unpacker::end(bool last) {
+HpackDecoder::DecodeStatus HpackDecoder::end(bool last) {
   if (last) begun_ = false;
   if (last && used_) nghttp2_hd_inflate_end_headers(inflater_.get());
   if (last) used_ = false;
   return DecodeStatus::done;
 }
 
-H2Unpacker::DecodeStatus H2Unpacker::unpack(std::string_view& piece, bool last,
-                                            DecodedField& field) {
+HpackDecoder::DecodeStatus HpackDecoder::unpack(std::string_view& piece, bool last,
+                                                DecodedField& field) {
   used_ = true;
   nghttp2_nv found;
   int flags = 0;
@@ -92,23 +93,23 @@ H2Unpacker::DecodeStatus H2Unpacker::unpack(std::string_view& piece, bool last,
 
 // ---- Packing
 
-H2Packer::H2Packer() {
+HpackEncoder::HpackEncoder() {
   nghttp2_hd_deflater* made = nullptr;
   if (nghttp2_hd_deflate_new(&made, kTable) != 0) throw std::bad_alloc();
   deflater_.reset(made);
 }
 
-void H2Packer::Delete::operator()(nghttp2_hd_deflater* deflater) const {
+void HpackEncoder::Delete::operator()(nghttp2_hd_deflater* deflater) const {
   nghttp2_hd_deflate_del(deflater);
 }
 
-void H2Packer::use_table(std::uint32_t size) {
+void HpackEncoder::use_table(std::uint32_t size) {
   if (nghttp2_hd_deflate_change_table_size(deflater_.get(), size) != 0) throw std::bad_alloc();
   known_.clear();
 }
 
 // 0 if it is not known.
-char H2Packer::number_of(const H2Field& field) const {
+char HpackEncoder::number_of(const H2Field& field) const {
   for (const Known& known : known_) {
     if (known.name == field.name && known.value == field.value) return known.number;
   }
@@ -117,7 +118,7 @@ char H2Packer::number_of(const H2Field& field) const {
 
 // Most answers start and end with the same few fields, each of which is one byte then: those need
 // not be looked up again. Whether all of them were known.
-bool H2Packer::append_numbers(std::string& out, std::span<const H2Field> fields) const {
+bool HpackEncoder::append_numbers(std::string& out, std::span<const H2Field> fields) const {
   const std::size_t before = out.size();
   for (const H2Field& field : fields) {
     const char number = field.lasting ? number_of(field) : 0;
@@ -132,7 +133,7 @@ bool H2Packer::append_numbers(std::string& out, std::span<const H2Field> fields)
 
 // A block of one byte for each field has changed nothing on either side. After any other, fields
 // may have other numbers.
-void H2Packer::learn(std::span<const H2Field> fields, std::string_view block) {
+void HpackEncoder::learn(std::span<const H2Field> fields, std::string_view block) {
   constexpr std::size_t few = 8;
   const auto is_number = [](char c) { return static_cast<unsigned char>(c) > 0x80 && c != '\xff'; };
   if (block.size() != fields.size() || !std::ranges::all_of(block, is_number)) {
@@ -144,7 +145,7 @@ void H2Packer::learn(std::span<const H2Field> fields, std::string_view block) {
   }
 }
 
-void H2Packer::append(std::string& out, std::span<const H2Field> fields) {
+void HpackEncoder::append(std::string& out, std::span<const H2Field> fields) {
   if (append_numbers(out, fields)) return;
   thread_local std::vector<nghttp2_nv> all;
   all.clear();

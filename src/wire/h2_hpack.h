@@ -24,9 +24,9 @@ struct H2Field {
   bool lasting = true;  // the texts outlive the stream: they need not be copied
 };
 
-class H2Unpacker {
+class HpackDecoder {
  public:
-  H2Unpacker();
+  HpackDecoder();
 
   struct DecodedField {
     std::string_view name;  // until the next one
@@ -54,9 +54,9 @@ class H2Unpacker {
   bool used_ = false;   // the library has seen some of it
 };
 
-class H2Packer {
+class HpackEncoder {
  public:
-  H2Packer();
+  HpackEncoder();
 
   // The size of the peer's table, in bytes.
   void use_table(std::uint32_t size);

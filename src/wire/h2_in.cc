@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/reuse.h"
+#include "base/scratch_buffer.h"
 #include "wire/h2.h"
 
 // Input: frames, and the fields in them.
@@ -55,20 +55,20 @@ HttpFields::Slice append_place(std::string& text, std::string_view more) {
 
 // ---- Bytes
 
-void H2Machine::receive(std::string_view input, std::int64_t now) {
+void Http2Server::receive(std::string_view input, std::int64_t now) {
   if (no_http2_) return;
-  patience_.pass(now);
+  abuse_budget_.pass(now);
   look_who_is_late(now);
   if (preface_ < kPreface.size() && !read_preface(input)) return;
   while (!gave_up_ && !input.empty()) {
     data_.left > 0 ? go_on_with_data(input) : read_frame(input);
   }
-  if (!patience_.is_left()) give_up(H2Error::calm);
+  if (!abuse_budget_.is_left()) give_up(H2Error::calm);
   end_streams();
 }
 
 // Whether it is as it must be, so far.
-bool H2Machine::read_preface(std::string_view& input) {
+bool Http2Server::read_preface(std::string_view& input) {
   const std::string_view some = input.substr(0, kPreface.size() - preface_);
   if (kPreface.substr(preface_, some.size()) != some) {
     no_http2_ = true;
@@ -80,7 +80,7 @@ bool H2Machine::read_preface(std::string_view& input) {
 }
 
 // Reads a frame, or buffers the part of it that has arrived.
-void H2Machine::read_frame(std::string_view& input) {
+void Http2Server::read_frame(std::string_view& input) {
   if (kept_.empty() && input.size() >= needed(input)) {
     return input.remove_prefix(look_at_frame(input));
   }
@@ -89,17 +89,17 @@ void H2Machine::read_frame(std::string_view& input) {
   input.remove_prefix(some.size());
   if (kept_.size() < needed(kept_)) return;
   look_at_frame(kept_);
-  clear_for_reuse(kept_);
+  clear_scratch_buffer(kept_);
 }
 
 // How much of the input it was.
-std::size_t H2Machine::look_at_frame(std::string_view input) {
+std::size_t Http2Server::look_at_frame(std::string_view input) {
   const H2FrameHead head = H2FrameHead::read(input.data());
-  patience_.note_frame(head);
+  abuse_budget_.note_frame(head);
   const bool first = !std::exchange(had_settings_, true);
   const bool is_settings = head.type == H2Type::settings && !head.has(H2Flags::kAck);
   const bool goes_on = head.type == H2Type::continuation && head.stream == block_.id;
-  if (!patience_.is_left()) {
+  if (!abuse_budget_.is_left()) {
     give_up(H2Error::calm);
   } else if (head.size > kH2FrameSize) {
     give_up(H2Error::frame_size);
@@ -117,7 +117,7 @@ std::size_t H2Machine::look_at_frame(std::string_view input) {
 
 // ---- Frames
 
-void H2Machine::on_frame(const H2FrameHead& head, std::string_view payload) {
+void Http2Server::on_frame(const H2FrameHead& head, std::string_view payload) {
   switch (head.type) {
     case H2Type::headers:
       return on_headers(head, payload);
@@ -144,7 +144,7 @@ void H2Machine::on_frame(const H2FrameHead& head, std::string_view payload) {
   }
 }
 
-void H2Machine::on_reset(const H2FrameHead& head) {
+void Http2Server::on_reset(const H2FrameHead& head) {
   if (head.stream == 0 || is_idle(head.stream)) return give_up(H2Error::protocol);
   if (head.size != 4) return give_up(H2Error::frame_size);
   H2Stream* const stream = find_any(head.stream);
@@ -154,7 +154,7 @@ void H2Machine::on_reset(const H2FrameHead& head) {
   end_stream(*stream);
 }
 
-void H2Machine::on_settings(const H2FrameHead& head, std::string_view payload) {
+void Http2Server::on_settings(const H2FrameHead& head, std::string_view payload) {
   constexpr std::size_t each = 6;
   if (head.stream != 0) return give_up(H2Error::protocol);
   if (head.has(H2Flags::kAck)) {
@@ -169,7 +169,7 @@ void H2Machine::on_settings(const H2FrameHead& head, std::string_view payload) {
   say(H2Type::settings, H2Flags::kAck, 0, {});
 }
 
-void H2Machine::use_setting(H2Setting setting, std::uint32_t value) {
+void Http2Server::use_setting(H2Setting setting, std::uint32_t value) {
   constexpr std::uint32_t largest_frame = (1 << 24) - 1;
   switch (setting) {
     case H2Setting::table:
@@ -187,7 +187,7 @@ void H2Machine::use_setting(H2Setting setting, std::uint32_t value) {
 }
 
 // Of each stream.
-void H2Machine::use_peer_window(std::uint32_t size) {
+void Http2Server::use_peer_window(std::uint32_t size) {
   const std::int64_t more = size - std::exchange(peer_new_window_, size);
   for (H2Stream* const stream : streams_) {
     stream->peer_window_ += more;
@@ -196,20 +196,20 @@ void H2Machine::use_peer_window(std::uint32_t size) {
   }
 }
 
-void H2Machine::on_ping(const H2FrameHead& head, std::string_view payload) {
+void Http2Server::on_ping(const H2FrameHead& head, std::string_view payload) {
   if (head.stream != 0) return give_up(H2Error::protocol);
   if (head.size != kDrainPing.size()) return give_up(H2Error::frame_size);
   if (!head.has(H2Flags::kAck)) return say(H2Type::ping, H2Flags::kAck, 0, payload);
   if (drain_ == Drain::told && payload == kDrainPing) drain_now();
 }
 
-void H2Machine::on_goaway(const H2FrameHead& head) {
+void Http2Server::on_goaway(const H2FrameHead& head) {
   if (head.stream != 0) return give_up(H2Error::protocol);
   if (head.size < 8) return give_up(H2Error::frame_size);
   peer_leaves_ = true;
 }
 
-void H2Machine::on_window(const H2FrameHead& head, std::string_view payload) {
+void Http2Server::on_window(const H2FrameHead& head, std::string_view payload) {
   if (head.size != 4) return give_up(H2Error::frame_size);
   const std::int64_t more = read_h2_number(payload.data()) & kMostWindow;
   if (head.stream == 0) {
@@ -235,7 +235,7 @@ void H2Machine::on_window(const H2FrameHead& head, std::string_view payload) {
 // ---- Bodies
 
 // How much of the frame it was. What follows is seen as it comes.
-std::size_t H2Machine::begin_data(const H2FrameHead& head, std::string_view input) {
+std::size_t Http2Server::begin_data(const H2FrameHead& head, std::string_view input) {
   const bool padded = head.has(H2Flags::kPadded);
   if (is_idle(head.stream)) return give_up(H2Error::protocol), 0;
   if (padded && head.size == 0) return give_up(H2Error::frame_size), 0;
@@ -252,10 +252,10 @@ std::size_t H2Machine::begin_data(const H2FrameHead& head, std::string_view inpu
     tell_of_credit(*stream);
     const bool ends = head.has(H2Flags::kEndStream);
     if (padded && padding + 1 == head.size && head.size < kSomePadding && !ends) {
-      patience_.note_useless();
+      abuse_budget_.note_useless();
     }
   } else {
-    patience_.note_useless();
+    abuse_budget_.note_useless();
     if (!may_go_on(head.stream)) say_reset(head.stream, H2Error::stream_closed);
   }
   data_ = {.id = head.stream,
@@ -267,7 +267,7 @@ std::size_t H2Machine::begin_data(const H2FrameHead& head, std::string_view inpu
   return padded ? 1 : 0;
 }
 
-void H2Machine::go_on_with_data(std::string_view& input) {
+void Http2Server::go_on_with_data(std::string_view& input) {
   const bool in_padding = data_.left <= data_.padding;
   const std::string_view some =
       input.substr(0, in_padding ? data_.left : data_.left - data_.padding);
@@ -279,19 +279,19 @@ void H2Machine::go_on_with_data(std::string_view& input) {
 }
 
 // Bytes of the frame that nobody is told of.
-void H2Machine::pass_over(std::size_t bytes) {
+void Http2Server::pass_over(std::size_t bytes) {
   credit_connection(bytes);
   if (H2Stream* const stream = find(data_.id)) credit_stream(*stream, bytes);
 }
 
-void H2Machine::end_data() {
+void Http2Server::end_data() {
   if (!data_.ends) return;
   if (H2Stream* const stream = find(data_.id)) end_request(*stream);
 }
 
 // ---- Fields
 
-void H2Machine::on_headers(const H2FrameHead& head, std::string_view payload) {
+void Http2Server::on_headers(const H2FrameHead& head, std::string_view payload) {
   constexpr std::size_t priority = 5;
   if (head.stream % 2 == 0) return give_up(H2Error::protocol);
   if (!take_padding_away(head, payload)) return give_up(H2Error::protocol);
@@ -305,14 +305,14 @@ void H2Machine::on_headers(const H2FrameHead& head, std::string_view payload) {
   unpack(payload, head.has(H2Flags::kEndHeaders));
 }
 
-void H2Machine::on_continuation(const H2FrameHead& head, std::string_view payload) {
+void Http2Server::on_continuation(const H2FrameHead& head, std::string_view payload) {
   if (!block_.open) return give_up(H2Error::protocol);
   if (++block_.continuations > kMostContinuations) return give_up(H2Error::calm);
   unpack(payload, head.has(H2Flags::kEndHeaders));
 }
 
 // Finds the stream of the fields. Fields without a stream must be decoded, too: HPACK has state.
-void H2Machine::begin_block() {
+void Http2Server::begin_block() {
   if (H2Stream* const stream = find(block_.id)) {
     if (stream->whole_) return reset(*stream, H2Error::stream_closed);
     block_.of = Block::Of::trailers;
@@ -322,23 +322,23 @@ void H2Machine::begin_block() {
     return;
   }
   if (block_.id <= last_come_) {
-    return may_go_on(block_.id) ? patience_.note_useless() : give_up(H2Error::stream_closed);
+    return may_go_on(block_.id) ? abuse_budget_.note_useless() : give_up(H2Error::stream_closed);
   }
   last_come_ = block_.id;
   if (drain_ != Drain::last) begin_request(block_.id);
 }
 
-void H2Machine::unpack(std::string_view piece, bool last) {
+void Http2Server::unpack(std::string_view piece, bool last) {
   block_.open = !last;
-  H2Unpacker::DecodedField field;
+  HpackDecoder::DecodedField field;
   for (;;) {
     switch (unpacker_.next(piece, last, field)) {
-      case H2Unpacker::DecodeStatus::field:
+      case HpackDecoder::DecodeStatus::field:
         add_field(field);
         break;
-      case H2Unpacker::DecodeStatus::done:
+      case HpackDecoder::DecodeStatus::done:
         return last ? end_block() : void();
-      case H2Unpacker::DecodeStatus::error:
+      case HpackDecoder::DecodeStatus::error:
         return give_up(H2Error::compression);
     }
   }
@@ -346,7 +346,7 @@ void H2Machine::unpack(std::string_view piece, bool last) {
 
 // A field that is given by its number was looked at when it got that, unless there was one that
 // nobody looked at, or that should not have been.
-void H2Machine::add_field(const H2Unpacker::DecodedField& field) {
+void Http2Server::add_field(const HpackDecoder::DecodedField& field) {
   const bool checked = field.again && all_checked_;
   const H2Name known = h2_name_of(field.name);
   const bool looked_at = block_.of != Block::Of::nothing && block_.good && block_.bearable;
@@ -364,14 +364,14 @@ void H2Machine::add_field(const H2Unpacker::DecodedField& field) {
   }
 }
 
-void H2Machine::add_trailer(std::string_view name, std::string_view value) {
+void Http2Server::add_trailer(std::string_view name, std::string_view value) {
   if (block_.size > limits_.header) block_.bearable = false;
   if (!block_.bearable || !block_.stream->in_parts_) return;
   block_.stream->request_trailers_.append(name).append(": ").append(value).append("\r\n");
 }
 
 // A header that is too long is answered when it has ended.
-void H2Machine::add_request_field(H2Name known, std::string_view name, std::string_view value) {
+void Http2Server::add_request_field(H2Name known, std::string_view name, std::string_view value) {
   H2Stream& stream = *block_.stream;
   if (block_.size > 4 * limits_.header) block_.bearable = false;
   if (stream.flaw_ != 0) return;
@@ -386,7 +386,7 @@ void H2Machine::add_request_field(H2Name known, std::string_view name, std::stri
 }
 
 // Whether it is one.
-bool H2Machine::add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value) {
+bool Http2Server::add_pseudo_field(H2Stream& stream, H2Name known, std::string_view value) {
   H2Stream::Noted& noted = stream.noted_;
   switch (known) {
     case H2Name::method:
@@ -406,8 +406,8 @@ bool H2Machine::add_pseudo_field(H2Stream& stream, H2Name known, std::string_vie
   }
 }
 
-void H2Machine::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
-                           std::string_view value) {
+void Http2Server::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Slice place,
+                             std::string_view value) {
   switch (known) {
     case H2Name::host:
       noted.host = place;
@@ -430,7 +430,7 @@ void H2Machine::note_field(H2Stream::Noted& noted, H2Name known, HttpFields::Sli
   }
 }
 
-void H2Machine::end_block() {
+void Http2Server::end_block() {
   if (block_.of == Block::Of::nothing) return;
   H2Stream& stream = *block_.stream;
   if (stream.closed_) return;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/reuse.h"
+#include "base/scratch_buffer.h"
 #include "wire/h2.h"
 
 // Output: responses, as far as flow control allows.
@@ -16,8 +16,8 @@ constexpr std::size_t kMuch = 4 << 10;  // of a body that is sent, and so could 
 
 // ---- Fields
 
-void H2Machine::append_block(std::string& out, std::int32_t id, std::span<const H2Field> fields,
-                             bool ends) {
+void Http2Server::append_block(std::string& out, std::int32_t id, std::span<const H2Field> fields,
+                               bool ends) {
   thread_local std::string block;
   block.clear();
   packer_.append(block, fields);
@@ -33,37 +33,37 @@ void H2Machine::append_block(std::string& out, std::int32_t id, std::span<const 
   } while (!rest.empty());
 }
 
-void H2Machine::hint(H2Stream& stream, std::span<const H2Field> fields) {
+void Http2Server::hint(H2Stream& stream, std::span<const H2Field> fields) {
   if (!stream.closed_ && !gave_up_) append_block(queue_, stream.id_, fields, false);
 }
 
-void H2Machine::submit(H2Stream& stream, std::span<const H2Field> fields, bool has_body) {
+void Http2Server::submit(H2Stream& stream, std::span<const H2Field> fields, bool has_body) {
   no_longer_waits(stream);
   if (!stream.closed_ && !gave_up_) append_block(queue_, stream.id_, fields, !has_body);
 }
 
 // ---- Answers
 
-void H2Machine::respond(H2Stream& stream, std::span<const H2Field> fields) {
+void Http2Server::respond(H2Stream& stream, std::span<const H2Field> fields) {
   submit(stream, fields, false);
   stream.said_ = H2Stream::Said::sent;
   if (stream.whole_) close(stream);
 }
 
-void H2Machine::start(H2Stream& stream, std::span<const H2Field> fields) {
+void Http2Server::start(H2Stream& stream, std::span<const H2Field> fields) {
   count_unsent(stream);
   submit(stream, fields, true);
   stream.said_ = H2Stream::Said::some;
   make_ready(stream);
 }
 
-void H2Machine::count_unsent(H2Stream& stream) {
+void Http2Server::count_unsent(H2Stream& stream) {
   unsent_ += stream.answer.size() - stream.counted_;
   stream.counted_ = stream.answer.size();
   count_memory(stream);
 }
 
-void H2Machine::go_on(H2Stream& stream) {
+void Http2Server::go_on(H2Stream& stream) {
   count_unsent(stream);
   // A response that grows as fast as it is sent is never sent completely.
   if (stream.sent_ > kMuch && stream.sent_ > stream.answer.size() / 2) {
@@ -73,7 +73,7 @@ void H2Machine::go_on(H2Stream& stream) {
   make_ready(stream);
 }
 
-void H2Machine::finish(H2Stream& stream, std::span<const H2Field> trailers) {
+void Http2Server::finish(H2Stream& stream, std::span<const H2Field> trailers) {
   if (stream.is_finished()) return;
   stream.said_ = H2Stream::Said::all;
   std::size_t more = 0;
@@ -95,7 +95,7 @@ void H2Machine::finish(H2Stream& stream, std::span<const H2Field> trailers) {
 }
 
 // If there is something to send of it, and its window is open.
-void H2Machine::make_ready(H2Stream& stream) {
+void Http2Server::make_ready(H2Stream& stream) {
   using Said = H2Stream::Said;
   if (stream.list_ != nullptr || stream.closed_) return;
   if (stream.said_ == Said::nothing || stream.said_ == Said::sent) return;
@@ -104,12 +104,12 @@ void H2Machine::make_ready(H2Stream& stream) {
 
 // ---- Sending
 
-void H2Machine::send(std::string& out, std::size_t enough) {
+void Http2Server::send(std::string& out, std::size_t enough) {
   if (no_http2_) return;
   do {
     end_streams();
     out.append(queue_);
-    clear_for_reuse(queue_);
+    clear_scratch_buffer(queue_);
     // Frames that are queued meanwhile must be sent first: HPACK encodes fields in that order.
     while (queue_.empty() && out.size() < enough && !ready_.empty() && !gave_up_) {
       send_some(ready_.first(), out);
@@ -118,7 +118,7 @@ void H2Machine::send(std::string& out, std::size_t enough) {
 }
 
 // A frame of its body, and what comes behind the last. Then it is the others' turn.
-void H2Machine::send_some(H2Stream& stream, std::string& out) {
+void Http2Server::send_some(H2Stream& stream, std::string& out) {
   H2StreamList::remove(stream);
   const std::size_t left = stream.unsent();
   if (left > 0 && peer_window_ <= 0) return blocked_.add(stream);
@@ -136,11 +136,11 @@ void H2Machine::send_some(H2Stream& stream, std::string& out) {
   stream.peer_window_ -= static_cast<std::int64_t>(some);
   peer_window_ -= static_cast<std::int64_t>(some);
   unsent_ -= some;
-  patience_.note_sent(some, some == left);
+  abuse_budget_.note_sent(some, some == left);
   stream.late_since_ = 0;
   if (!last) {
     if (stream.sent_ == stream.counted_) {
-      clear_for_reuse(stream.answer);
+      clear_scratch_buffer(stream.answer);
       stream.sent_ = stream.counted_ = 0;
       count_memory(stream);
     }

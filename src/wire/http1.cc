@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/reuse.h"
+#include "base/scratch_buffer.h"
 #include "wire/http1_target.h"
 #include "wire/http1_text.h"
 
@@ -14,13 +14,13 @@ bool is_authority(std::string_view text) { return std::ranges::all_of(text, is_a
 
 }  // namespace
 
-HttpParser::HttpParser(HttpLimits limits, Bodies bodies)
+HttpParser::HttpParser(HttpLimits limits, BodyMode body_mode)
     : limits_(limits),
-      bodies_(bodies),
+      body_mode_(body_mode),
       head_(HttpHead::MessageType::request, limits),
       chunks_(ChunkDecoder::ChunkLimits{limits.body, limits.header, limits.fields}) {}
 
-HttpParser::Step HttpParser::parse(std::string_view input) {
+HttpParser::ParseResult HttpParser::parse(std::string_view input) {
   switch (stage_) {
     case ParseStage::start:
     case ParseStage::header:
@@ -41,12 +41,12 @@ void HttpParser::next() {
   stage_ = ParseStage::start;
   head_.reset();
   skipped_line_ = false;
-  clear_for_reuse(kept_header_);
-  clear_for_reuse(body_);
+  clear_scratch_buffer(kept_header_);
+  clear_scratch_buffer(body_);
   chunks_.reset();
 }
 
-HttpParser::Step HttpParser::fail(int status, std::string_view reason) {
+HttpParser::ParseResult HttpParser::fail(int status, std::string_view reason) {
   stage_ = ParseStage::failed;
   failure_ = {Status::error, 0, status, reason};
   return failure_;
@@ -60,7 +60,7 @@ std::size_t HttpParser::skip_empty_line(std::string_view input) {
   return 2;
 }
 
-HttpParser::Step HttpParser::parse_header(std::string_view input) {
+HttpParser::ParseResult HttpParser::parse_header(std::string_view input) {
   const std::size_t skipped = skip_empty_line(input);
   input.remove_prefix(skipped);
   const bool is_partial_line = stage_ == ParseStage::start && !skipped_line_ && input == "\r";
@@ -74,7 +74,7 @@ HttpParser::Step HttpParser::parse_header(std::string_view input) {
     return fail(failure.status, failure.reason);
   if (const HttpFailure failure = read_framing(input.data()))
     return fail(failure.status, failure.reason);
-  Step step = begin_body(input, length);
+  ParseResult step = begin_body(input, length);
   step.consumed += skipped;
   return step;
 }
@@ -89,7 +89,7 @@ HttpFailure HttpParser::make_request(const char* header) {
   request_.authorization = parsed.authorization.in(header);
   request_.version = parsed.version;
   request_.keep_alive = head_.keep_alive();
-  request_.says_length = parsed.length_count > 0 || parsed.coding_count > 0;
+  request_.declares_length = parsed.length_count > 0 || parsed.coding_count > 0;
   request_.fields = {head_.slices(), header};
   request_.body = {};
   upgrade_ = parsed.connection_upgrade && parsed.upgrade_count == 1 ? parsed.upgrade.in(header)
@@ -117,9 +117,9 @@ HttpFailure HttpParser::read_framing(const char* header) {
   return {};
 }
 
-HttpParser::Step HttpParser::begin_body(std::string_view input, std::size_t header) {
+HttpParser::ParseResult HttpParser::begin_body(std::string_view input, std::size_t header) {
   const std::string_view rest = input.substr(header);
-  const bool streamed = bodies_ == Bodies::left;
+  const bool streamed = body_mode_ == BodyMode::streamed;
   if (!streamed && !framing_.chunked && rest.size() >= framing_.length) {
     request_.body = rest.substr(0, framing_.length);
     stage_ = ParseStage::complete;
@@ -139,7 +139,7 @@ HttpParser::Step HttpParser::begin_body(std::string_view input, std::size_t head
   return {Status::head, header};
 }
 
-HttpParser::Step HttpParser::collect_body(std::string_view input) {
+HttpParser::ParseResult HttpParser::collect_body(std::string_view input) {
   const std::size_t missing = static_cast<std::size_t>(framing_.length) - body_.size();
   const std::string_view fragment = input.substr(0, missing);
   body_.append(fragment);
@@ -149,7 +149,7 @@ HttpParser::Step HttpParser::collect_body(std::string_view input) {
   return {Status::complete, fragment.size()};
 }
 
-HttpParser::Step HttpParser::collect_chunks(std::string_view input) {
+HttpParser::ParseResult HttpParser::collect_chunks(std::string_view input) {
   const ChunkDecoder::DecodeResult step = chunks_.decode(input, body_);
   switch (step.status) {
     case ChunkDecoder::Status::need_more:

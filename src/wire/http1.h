@@ -28,7 +28,7 @@ class HttpParser {
             // and close, without reading the body
     error,  // respond with error_status and close
   };
-  struct Step {
+  struct ParseResult {
     Status status = Status::need_more;
     std::size_t consumed = 0;  // bytes of the input that must not be passed again
     int error_status = 0;
@@ -37,16 +37,16 @@ class HttpParser {
 
   // Bodies are buffered by the parser; or streamed: a request is complete with its head, and the
   // caller reads the body with HttpBody.
-  enum class Bodies { collected, left };
+  enum class BodyMode { buffered, streamed };
 
-  explicit HttpParser(HttpLimits limits = {}, Bodies bodies = Bodies::collected);
+  explicit HttpParser(HttpLimits limits = {}, BodyMode body_mode = BodyMode::buffered);
   // Not copyable: requests point into it.
   HttpParser(const HttpParser&) = delete;
   HttpParser& operator=(const HttpParser&) = delete;
 
   // `input` is all that has arrived and was not consumed. The header is consumed in one piece, so
   // the caller's buffer must hold HttpLimits::header bytes.
-  Step parse(std::string_view input);
+  ParseResult parse(std::string_view input);
 
   const HttpRequest& request() const { return request_; }
   // How the request's body is delimited.
@@ -67,24 +67,24 @@ class HttpParser {
 
  private:
   enum class ParseStage { start, header, body, chunks, complete, failed };
-  Step fail(int status, std::string_view reason);
+  ParseResult fail(int status, std::string_view reason);
   std::size_t skip_empty_line(std::string_view input);
 
-  Step parse_header(std::string_view input);
+  ParseResult parse_header(std::string_view input);
   HttpFailure make_request(const char* header);
   HttpFailure read_framing(const char* header);
 
-  Step begin_body(std::string_view input, std::size_t header);
-  Step collect_body(std::string_view input);
-  Step collect_chunks(std::string_view input);
+  ParseResult begin_body(std::string_view input, std::size_t header);
+  ParseResult collect_body(std::string_view input);
+  ParseResult collect_chunks(std::string_view input);
 
   // Constant after construction.
   HttpLimits limits_;
-  Bodies bodies_;
+  BodyMode body_mode_;
 
   ParseStage stage_ = ParseStage::start;
   HttpRequest request_;
-  Step failure_;
+  ParseResult failure_;
 
   HttpHead head_;
   HttpFraming framing_;

@@ -40,7 +40,7 @@ class HttpAnswerParser {
   // Whether the connection can be used again behind it.
   bool keep_alive() const { return head_.keep_alive() && !framing_.until_end; }
   // Whether it says how long its body would be, also if it has none (to HEAD, 304).
-  bool says_length() const { return head_.parsed().length_count > 0; }
+  bool declares_length() const { return head_.parsed().length_count > 0; }
   std::string_view length_text() const { return head_.parsed().length.in(kept_.data()); }
 
  private:

@@ -55,9 +55,9 @@ void HttpBody::start(const HttpFraming& framing, std::uint64_t max_size) {
   chunks_.reset();
 }
 
-HttpBody::Piece HttpBody::read(std::string_view input, std::string& scratch) {
+HttpBody::Fragment HttpBody::read(std::string_view input, std::string& scratch) {
   if (done_) return {};
-  Piece fragment;
+  Fragment fragment;
   if (framing_.chunked) {
     scratch.clear();
     const ChunkDecoder::DecodeResult step = chunks_.decode(input, scratch);
@@ -87,7 +87,7 @@ void append_chunk(std::string& out, std::string_view data) {
   out.append(size.data(), end).append("\r\n").append(data).append("\r\n");
 }
 
-std::string passable_trailers(std::string_view trailers) {
+std::string forwardable_trailers(std::string_view trailers) {
   std::string passed;
   while (!trailers.empty()) {
     const std::string_view line = trailers.substr(0, trailers.find('\n') + 1);
@@ -98,7 +98,7 @@ std::string passable_trailers(std::string_view trailers) {
 }
 
 void append_last_chunk(std::string& out, std::string_view trailers) {
-  out.append("0\r\n").append(passable_trailers(trailers)).append("\r\n");
+  out.append("0\r\n").append(forwardable_trailers(trailers)).append("\r\n");
 }
 
 }  // namespace weir::wire

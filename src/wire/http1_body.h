@@ -17,14 +17,14 @@ class HttpBody {
   // `max_size`: limit of the body's data, in bytes.
   void start(const HttpFraming& framing, std::uint64_t max_size = UINT64_MAX);
 
-  struct Piece {
+  struct Fragment {
     std::size_t consumed = 0;  // bytes of the input that must not be passed again
     std::string_view data{};   // points into the input or `scratch`
     int error_status = 0;
     std::string_view reason{};
   };
   // Reads the data in `input`. Reuses `scratch` as a buffer for chunked bodies.
-  Piece read(std::string_view input, std::string& scratch);
+  Fragment read(std::string_view input, std::string& scratch);
   // The connection has ended: true if the body is complete then.
   bool end();
 
@@ -47,7 +47,7 @@ class HttpBody {
 void append_chunk(std::string& out, std::string_view data);
 // The trailer lines that may be forwarded: fields for framing, routing, authentication and the like
 // are dropped (RFC 9110, 6.5.1).
-std::string passable_trailers(std::string_view trailers);
+std::string forwardable_trailers(std::string_view trailers);
 // Appends the last chunk, with the trailers that may be forwarded.
 void append_last_chunk(std::string& out, std::string_view trailers);
 

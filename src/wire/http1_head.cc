@@ -26,14 +26,6 @@ Version parse_version(std::string_view text) {
   return text[5] == '1' && text[7] <= '1' ? Version::supported : Version::unsupported;
 }
 
-bool is_space_or_tab(char c) { return c == ' ' || c == '\t'; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space_or_tab(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space_or_tab(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 // Compares with the usual spelling first, which is faster.
 bool is_named(std::string_view name, std::string_view usual) {
   return name == usual || same_ignoring_case(name, usual);

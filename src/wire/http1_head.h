@@ -67,7 +67,7 @@ struct HttpRequest {
   bool head = false;       // the method is HEAD: respond without the body
   // True if it has Content-Length or Transfer-Encoding. Without them it has no body; where one is
   // needed, the response is 411.
-  bool says_length = false;
+  bool declares_length = false;
 
   // The first value of that name (case-insensitive); empty if there is none.
   std::string_view field(std::string_view name) const;

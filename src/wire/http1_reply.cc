@@ -6,16 +6,6 @@
 
 namespace weir::wire {
 
-namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-}  // namespace
-
 HttpReplyParser::Status HttpReplyParser::fail(std::string_view error) {
   error_ = error;
   return Status::error;

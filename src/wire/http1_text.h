@@ -61,6 +61,15 @@ inline bool has_control(std::string_view text) {
   return std::ranges::any_of(text, is_control);
 }
 
+constexpr bool is_space_or_tab(char c) { return c == ' ' || c == '\t'; }
+
+// Without optional white space (OWS, RFC 9110, 5.6.3) at both ends.
+constexpr std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space_or_tab(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space_or_tab(text.back())) text.remove_suffix(1);
+  return text;
+}
+
 // Characters of a request target.
 constexpr bool is_visible(char c) { return c != ' ' && c != '\t' && !is_control(c); }
 

@@ -245,7 +245,7 @@ class ItemReader {
     }
     item_.request.parts.add(part);
     if (item_.request.parts.too_many()) {
-      set_error("parts", fmt::format("a key has at most {} parts", Parts::kMost));
+      set_error("parts", fmt::format("a key has at most {} parts", Parts::kMax));
     }
   }
 
@@ -374,8 +374,8 @@ simdjson::error_code JsonReader::Impl::read_batch(ondemand::array array, const A
   for (auto element : array) {
     ondemand::value value;
     if (const auto code = element.get(value)) return code;
-    if (used == kMostItems) {
-      error = fmt::format("a batch has at most {} items", kMostItems);
+    if (used == kMaxItems) {
+      error = fmt::format("a batch has at most {} items", kMaxItems);
       return simdjson::SUCCESS;
     }
     json_type type{};

@@ -68,7 +68,7 @@ inline constexpr ApiFields kThrottle{
 }  // namespace api
 
 // A parsed request body. Its views point into the reader. Strings are bytes: they may be empty, and
-// may hold zero bytes.
+// may contain NUL.
 struct ApiRequest {
   ApiField given = ApiField::none;  // the fields that were present
   std::string_view policy{};
@@ -108,7 +108,7 @@ struct ApiBody {
 // largest.
 class JsonReader {
  public:
-  static constexpr std::size_t kMostItems = 1000;
+  static constexpr std::size_t kMaxItems = 1000;
 
   JsonReader();
   ~JsonReader();

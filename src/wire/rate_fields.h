@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/rate_headers.h"
 #include "weir/decision.h"
 #include "weir/time.h"
+#include "wire/rate_headers.h"
 
 namespace weir::wire {
 

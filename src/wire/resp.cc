@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "base/ascii.h"
-#include "base/reuse.h"
+#include "base/scratch_buffer.h"
 
 namespace weir::wire {
 
@@ -52,8 +52,8 @@ struct Length {
 }
 
 std::size_t max_bytes(RespParser::Sender sender) {
-  return sender == RespParser::Sender::stranger ? RespLimits::kUnauthenticatedCommandBytes
-                                                : RespLimits::kCommandBytes;
+  return sender == RespParser::Sender::unauthenticated ? RespLimits::kUnauthenticatedCommandBytes
+                                                       : RespLimits::kCommandBytes;
 }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -84,7 +84,7 @@ RespParser::Status RespParser::fail(std::string_view error) {
 
 void RespParser::release_arguments() {
   count_ = 0;
-  clear_for_reuse(unquoted_);
+  clear_scratch_buffer(unquoted_);
 }
 
 RespParser::Status RespParser::parse(std::string_view input, Sender sender) {
@@ -116,7 +116,7 @@ RespParser::Status RespParser::parse_array(std::string_view input, Sender sender
       count.value > static_cast<std::int64_t>(RespLimits::kArguments)) {
     return fail("Protocol error: invalid multibulk length");
   }
-  if (sender == Sender::stranger &&
+  if (sender == Sender::unauthenticated &&
       count.value > static_cast<std::int64_t>(RespLimits::kUnauthenticatedArguments)) {
     return fail("Protocol error: unauthenticated multibulk length");
   }
@@ -134,8 +134,8 @@ RespParser::Status RespParser::parse_array(std::string_view input, Sender sender
     const auto bytes = static_cast<std::size_t>(length.value);
     const std::size_t end = length.end + bytes;
     if (end + 2 > max_size) {
-      return fail(sender == Sender::stranger ? "Protocol error: unauthenticated bulk length"
-                                             : "Protocol error: too big command");
+      return fail(sender == Sender::unauthenticated ? "Protocol error: unauthenticated bulk length"
+                                                    : "Protocol error: too big command");
     }
     if (input.size() < end + 2) return Status::need_more;
     if (input[end] != '\r' || input[end + 1] != '\n') {

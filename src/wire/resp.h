@@ -32,7 +32,7 @@ class RespParser {
     error,    // fatal: the rest of the input cannot be parsed
   };
 
-  enum class Sender { authenticated, stranger };
+  enum class Sender { authenticated, unauthenticated };
   Status parse(std::string_view input, Sender sender = Sender::authenticated);
 
   // Bytes consumed from the front of the input: the command, and empty ones before it.

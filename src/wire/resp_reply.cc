@@ -78,7 +78,8 @@ RespReplyParser::Status RespReplyParser::parse_value(std::string_view input, std
   if (at_ >= input.size()) return Status::need_more;
   const char type = input[at_];
   constexpr std::string_view types = "+-:$*%_>";
-  if (types.find(type) == std::string_view::npos) return fail("an unknown type of reply");
+  if (types.find(type) == std::string_view::npos)
+    return fail("not a RESP reply: its type is unknown");
   ++at_;
   if (count_ == values_.size()) values_.resize(2 * count_);
   RespValue& value = values_[count_++];

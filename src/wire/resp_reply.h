@@ -16,7 +16,7 @@ struct RespReplyLimits {
 };
 
 // The limits of one parser, where the defaults are too small.
-struct RespReplyRoom {
+struct RespReplyBounds {
   std::size_t values = RespReplyLimits::kValues;
   std::size_t bytes = RespReplyLimits::kBytes;
 };
@@ -37,7 +37,7 @@ struct RespValue {
 // Without I/O: the caller passes all bytes that are not consumed yet. Not thread-safe.
 class RespReplyParser {
  public:
-  explicit RespReplyParser(RespReplyRoom room = {}) : room_(room) {}
+  explicit RespReplyParser(RespReplyBounds room = {}) : room_(room) {}
 
   enum class Status {
     need_more,
@@ -63,7 +63,7 @@ class RespReplyParser {
   Status parse_line(std::string_view input, std::string_view& line);
   Status fail(std::string_view error);
 
-  RespReplyRoom room_;
+  RespReplyBounds room_;
   std::vector<RespValue> values_ = std::vector<RespValue>(RespReplyLimits::kValues);
   std::size_t count_ = 0;
   std::size_t at_ = 0;

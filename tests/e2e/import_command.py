@@ -182,7 +182,7 @@ class ImportTest(unittest.TestCase):
                 - { at: 0, op: enter, holder: b, parts: { remote_addr: a }, allowed: 1 }
         """)
 
-    def test_nginx_blocks_override_status_and_dry_run_of_inherited_limits(self):
+    def test_an_inner_nginx_block_overrides_status_and_dry_run_of_inherited_limits(self):
         out = self.imported("nginx", """
             limit_req_zone $remote_addr zone=r:1m rate=1r/m;
             limit_conn_zone $remote_addr zone=c:1m;

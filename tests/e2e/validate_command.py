@@ -132,7 +132,7 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.file("weir.yaml", text)
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("the file holds more than 500000 values", run.stderr)
+        self.assertIn("the file has more than 500000 values", run.stderr)
 
     def test_a_grpc_listener_causes_no_warning(self):
         self.file("weir.yaml", "listen: { grpc: 127.0.0.1:7381 }\n" + GOOD.partition("\n")[2])
@@ -144,9 +144,9 @@ weir.yaml:3:24: unknown unit "minute": did you mean "5/min"?
         self.file("weir.yaml", "compat: envoyproxy\npolicies: { a: { limits: [ 1/s ] } }\n")
         run = self.weir("weir.yaml")
         self.assertEqual(run.returncode, 0)
-        self.assertIn('weir.yaml:1:9: warning: "compat" is about envoy_ratelimit', run.stderr)
+        self.assertIn('weir.yaml:1:9: warning: "compat" has no effect without envoy_ratelimit', run.stderr)
 
-    def test_a_gateway_is_a_complete_file(self):
+    def test_a_file_with_only_a_gateway_section_is_valid(self):
         self.file("weir.yaml", "gateway:\n  routes:\n    - upstream: http://127.0.0.1:9000\n"
                                "      limits: [ 50/s burst 100, 20 concurrent ]\n      key: ip\n")
         run = self.weir("weir.yaml")

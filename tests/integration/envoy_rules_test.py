@@ -70,7 +70,7 @@ class EnvoyRulesTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("path=/buy: its value, ", done.stdout)
         self.assertIn("5 of 5 left", done.stdout)
-        self.assertIn("for path=/x,y below user=alice", ask("--domain", "shop", r"user=alice,path=/x\,y").stdout)
+        self.assertIn("matches path=/x,y below user=alice", ask("--domain", "shop", r"user=alice,path=/x\,y").stdout)
         self.assertEqual(ask("--domain", "shop", "=x").returncode, 2)
         self.assertEqual(ask("--domain", "shop", "a=b", "c").returncode, 2)
 

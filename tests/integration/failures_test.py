@@ -65,7 +65,7 @@ class FailuresTest(unittest.TestCase):
             (self.folder / "state.policies.new").mkdir()
             status, _, said = daemon.http("PUT", "/v1/policies/p", {"limits": ["1/s"]})
             self.assertEqual(status, 500)
-            self.assertIn("state.policies.new: there is something of that name", said["detail"])
+            self.assertIn("state.policies.new: a file of that name exists", said["detail"])
             self.assertEqual(self.left(daemon), 10)
 
     def test_an_order_that_cannot_be_written_is_refused(self):

@@ -32,7 +32,7 @@ NODES = 3
 STORE_TIMEOUT = "200ms"
 
 # Divisible by the number of nodes: all nodes have the same share.
-WINDOW = 600  # permits that do not come back while a cell runs
+WINDOW = 600  # capacity of the 24h windows: nothing is refilled during a test
 RATE, BURST = 60, 60
 REFUNDS_WINDOW = 300
 TAKEN_FOR_GOOD, RECEIPTS, RECEIPT_PERMITS = 30, 20, 2  # by each node before the fault

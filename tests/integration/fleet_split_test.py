@@ -130,7 +130,7 @@ class MembershipTest(SplitTest):
         daemons = [self.daemon(redis.url, policies) for _ in range(3)]
         self.wait_for_shares(*zip(daemons, (0, 1, 1)))
         for daemon in daemons:
-            daemon.wait_for_log('"few" is 2 in all, and there are 3 nodes')
+            daemon.wait_for_log('the split limit "few" has 2 permits for 3 nodes')
         last = next(d for d in daemons if self.share(d) == 0)
         status, _, body = last.post("/v1/take", policy="api", key="k")
         self.assertEqual((status, body["limit"], body["limited_by"], body["degraded"]),

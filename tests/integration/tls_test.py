@@ -422,7 +422,7 @@ class ReloadTest(TlsTest):
 
 
 class StartTest(unittest.TestCase):
-    def test_a_file_that_cannot_be_used_is_named_before_anything_is_bound(self):
+    def test_an_unusable_tls_file_is_reported_before_a_port_is_bound(self):
         with tempfile.TemporaryDirectory() as folder, socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -436,12 +436,12 @@ class StartTest(unittest.TestCase):
                     (f"cert: {cert}, key: {folder}/none.key",
                      f"tls: cannot use the key {folder}/none.key: No such file"),
                     (f"cert: {cert}, key: {cert}",
-                     f"tls: cannot use the key {cert}: there is none in it"),
+                     f"tls: cannot use the key {cert}: it holds none in PEM format"),
                     (f"cert: {cert}, key: {other_key}",
                      f"tls: cannot use the key {other_key}: it does not belong to the "
                      f"certificate {cert}"),
                     (f"cert: {cert}, key: {key}, ca: {key}",
-                     f"tls: cannot use the ca {key}: there is none in it")):
+                     f"tls: cannot use the ca {key}: it holds none in PEM format")):
                 config = Path(folder) / "weir.yaml"
                 config.write_text(f"listen: {{ resp: '127.0.0.1:{port}', http: off, grpc: off }}\n"
                                   f"tls: {{ {tls} }}\n")

@@ -115,7 +115,7 @@ class WatchingTest(unittest.TestCase):
                 self.assertIn(label.strip(), known, f"{where}: {expression}")
         for label in shown:
             self.assertIn(label, known, f"{where}: shows {label}")
-        # Literal values are ones that occur.
+        # A label value in the expression must be one that the daemon exports.
         for label, value in re.findall(r'(\w+)\s*!?="([^"$]*)"', expression):
             if label not in OF_PROMETHEUS:
                 self.assertIn(value, self.values[label], f"{where}: {label}")

@@ -79,7 +79,7 @@ TEST(Queue, NeverMakesACallerWaitLongerThanItsLengthTakes) {
   check([] {
     const Bucket limit = std::get<Bucket>((*queue()).limit);
     const Int128 longest =
-        ceil_div((limit.capacity - limit.at_once) * limit.pace.price, limit.pace.parts);
+        ceil_div((limit.capacity - limit.at_once) * limit.interval.price, limit.interval.parts);
     for (const Admitted& a : admissions(limit)) RC_ASSERT(a.wait.count() <= longest);
   });
 }
@@ -138,9 +138,9 @@ TEST(WindowFromFirst, NeverAdmitsMoreThanItsCountInAWindow) {
 }
 
 // The estimate never exceeds the count in an aligned window.
-TEST(Sliding, NeverAdmitsMoreThanItsCountInAnAlignedWindow) {
+TEST(SlidingCounter, NeverAdmitsMoreThanItsCountInAnAlignedWindow) {
   check([] {
-    const Sliding limit = std::get<Sliding>((*sliding()).limit);
+    const SlidingCounter limit = std::get<SlidingCounter>((*sliding()).limit);
     std::map<std::int64_t, Permits> used;
     for (const Admitted& a : admissions(limit)) {
       Permits& in_window = used[ns(a.furthest) / limit.period.count()];
@@ -151,10 +151,10 @@ TEST(Sliding, NeverAdmitsMoreThanItsCountInAnAlignedWindow) {
 }
 
 // Every window [x, x + period) holds at most the count, for any x.
-TEST(ExactLog, NeverAdmitsMoreThanItsCountInAnyWindow) {
+TEST(SlidingLog, NeverAdmitsMoreThanItsCountInAnyWindow) {
   check(
       [] {
-        const ExactLog limit = std::get<ExactLog>((*exact_log()).limit);
+        const SlidingLog limit = std::get<SlidingLog>((*exact_log()).limit);
         const auto admitted = admissions(limit);
         for (const Admitted& first : admitted) {
           Permits sum = 0;
@@ -176,7 +176,7 @@ TEST(Concurrency, NeverHasMoreHoldersThanItsCount) {
     for (const Admitted& one : admitted) {
       Permits held = 0;
       for (const Admitted& a : admitted) {
-        if (a.at <= one.at && one.at < a.at + limit.lease) held += a.permits;
+        if (a.at <= one.at && one.at < a.at + limit.hold_time) held += a.permits;
       }
       RC_ASSERT(held <= limit.count);
     }
@@ -193,9 +193,9 @@ TEST(Smooth, GrantsNoMoreThanItsSavedPermitsPlusItsRate) {
         for (std::size_t first = 0; first < granted.size(); ++first) {
           Int128 paid = 0;
           for (std::size_t last = first + 1; last < granted.size(); ++last) {
-            paid += granted[last - 1].permits * limit.pace.price;
+            paid += granted[last - 1].permits * limit.interval.price;
             const Nanos time = granted[last].at - granted[first].at + Nanos{1};
-            RC_ASSERT(paid <= savings + Int128{time.count()} * limit.pace.parts);
+            RC_ASSERT(paid <= savings + Int128{time.count()} * limit.interval.parts);
           }
         }
       },

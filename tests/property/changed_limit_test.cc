@@ -36,7 +36,7 @@ Subject used_bucket(const Bucket& limit, Permits used, Instant at) {
 
 // A debt never exceeds 73 years, so no more permits than this can be kept.
 Permits owable(const Bucket& limit) {
-  return to_int64(Int128{kLongestDebt.count()} * limit.pace.parts / limit.pace.price);
+  return to_int64(Int128{kLongestDebt.count()} * limit.interval.parts / limit.interval.price);
 }
 
 // Either with a history of the limit, or with only the emission interval in the state, which has 18
@@ -208,7 +208,7 @@ TEST(ChangedCounter, KeepsTheNumberOfUsedPermits) {
           return *Window::make({n, 1}, true);
         },
         [](Permits n) -> Limit {
-          return *Sliding::make({n, 1});
+          return *SlidingCounter::make({n, 1});
         },
         [](Permits n) -> Limit {
           return *NginxQueue::make({n, 1}, n - 1, n);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "changes_redis.h"
-#include "store/lease/purses.h"
+#include "store/lease/lease_cache.h"
 
 namespace weir::changes {
 namespace {
@@ -60,7 +60,8 @@ class LeasedWorld {
   // A node with its lease cache.
   struct LeasingNode final : public LeaseObserver {
     explicit LeasingNode(LeasedWorld& in) : world(in), node("leased", in.keys_, in.clock_, this) {}
-    void on_loan(const store::LoanQuestion& question, const store::LoanAnswer& answer) override {
+    void on_lease(const store::LeaseRequest& question,
+                  const store::LeaseResponse& answer) override {
       world.check_loan(*this, question, answer);
     }
 
@@ -82,8 +83,8 @@ class LeasedWorld {
     return std::string(name.substr(at, name.find('}') - at));
   }
 
-  void check_loan(LeasingNode& at, const store::LoanQuestion& question,
-                  const store::LoanAnswer& answer) {
+  void check_loan(LeasingNode& at, const store::LeaseRequest& question,
+                  const store::LeaseResponse& answer) {
     const Instant now = clock_.now();
     const std::string key = key_of(question.key);
     Held& own = at.held[key];
@@ -131,14 +132,16 @@ class LeasedWorld {
     call_.is_paid = true;
   }
 
-  // Links run ten times a second, if at all, until every lease has ended.
-  void wait(Nanos time, bool keeps_house) {
+  // If `runs_maintenance`, runs the maintenance of all links ten times a second until every lease
+  // has ended. Then advances the clock by the rest of `time`.
+  void wait(Nanos time, bool runs_maintenance) {
     time = time / 1000 * 1000;
     const Nanos last = 2 * store::lease::kTerm;
-    for (Nanos passed{0}; keeps_house && passed < last && time > store::kHousekeeping;) {
-      passed += store::kHousekeeping;
-      time -= store::kHousekeeping;
-      advance(store::kHousekeeping);
+    for (Nanos passed{0};
+         runs_maintenance && passed < last && time > store::kMaintenanceInterval;) {
+      passed += store::kMaintenanceInterval;
+      time -= store::kMaintenanceInterval;
+      advance(store::kMaintenanceInterval);
       for (const auto& each : nodes_) {
         if (each->node.fleet.link != nullptr) each->node.fleet.link->run_ready();
       }

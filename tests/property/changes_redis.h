@@ -84,7 +84,8 @@ class TestKeys {
 // Called with every lease that is granted.
 class LeaseObserver {
  public:
-  virtual void on_loan(const store::LoanQuestion& question, const store::LoanAnswer& answer) = 0;
+  virtual void on_lease(const store::LeaseRequest& question,
+                        const store::LeaseResponse& answer) = 0;
 
  protected:
   ~LeaseObserver() = default;
@@ -97,36 +98,36 @@ class TestLink final : public Link, public store::SharedStore {
 
   int descriptor() const noexcept override { return -1; }
   void run_ready() override {
-    for (const Kept& one : kept) one.keeper->keep_house();
+    for (const AttachedTask& one : tasks) one.task->run_maintenance();
   }
   void flush() override {}
   void wait(Nanos) override {}
 
-  void ask(const store::SharedQuestion& question, store::Asker& asker) override {
-    std::vector<store::SharedItem> items(question.items.begin(), question.items.end());
-    for (store::SharedItem& item : items) {
+  void ask(const store::StoreRequest& question, store::StoreCallback& asker) override {
+    std::vector<store::StoreItem> items(question.items.begin(), question.items.end());
+    for (store::StoreItem& item : items) {
       const std::string& name = keys_.name(item.key);
       keys_.note_rise(name, *item.limit);
       item.key = name;
     }
-    store::SharedQuestion asked = question;
+    store::StoreRequest asked = question;
     asked.items = items;
     asked.now = keys_.now();
-    store::SharedAnswer answer = the_store().ask(asked);
-    if (answer.kind != store::SharedAnswer::Kind::decided) throw std::logic_error(answer.error);
-    asker.on_answer(answer);
+    store::StoreResponse answer = the_store().ask(asked);
+    if (answer.kind != store::StoreResponse::Kind::decided) throw std::logic_error(answer.error);
+    asker.on_response(answer);
   }
-  void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override {
-    store::LoanAnswer answer;
+  void request_lease(const store::LeaseRequest& question, store::LeaseCallback& borrower) override {
+    store::LeaseResponse answer;
     if (!is_cut_off) {
-      store::LoanQuestion asked = question;
+      store::LeaseRequest asked = question;
       asked.key = keys_.name(question.key);
       asked.now = keys_.now();
-      answer = the_store().borrow(asked);
-      if (answer.kind != store::SharedAnswer::Kind::decided) throw std::logic_error(answer.error);
-      if (observer_ != nullptr) observer_->on_loan(question, answer);
+      answer = the_store().request_lease(asked);
+      if (answer.kind != store::StoreResponse::Kind::decided) throw std::logic_error(answer.error);
+      if (observer_ != nullptr) observer_->on_lease(question, answer);
     }
-    borrower.on_loan(answer);
+    borrower.on_lease(answer);
   }
   Nanos timeout() const override { return std::chrono::hours{1}; }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "changes.h"
-#include "core/share.h"
+#include "core/node_share.h"
 #include "weir/clock.h"
 #include "weir/fleet.h"
 

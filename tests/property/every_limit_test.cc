@@ -137,7 +137,7 @@ TEST(EveryLimit, GrantsExactlyTheRemainingPermits) {
                         .limit);
     // A bucket never owes for more than 73 years, whatever its burst.
     if (const auto* deep = std::get_if<Bucket>(&subject.limit())) {
-      RC_PRE(deep->depth <= Int128{kLongestDebt.count()} * deep->pace.parts);
+      RC_PRE(deep->depth <= Int128{kLongestDebt.count()} * deep->interval.parts);
     }
     walk(subject, [&](Instant now, const Ask&, std::uint64_t who) {
       const Permits left = subject.peek(now, {.cost = 0}, who).remaining;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gateway/client_address.h"
-#include "gateway/keys.h"
-#include "gateway/match.h"
+#include "gateway/request_key.h"
+#include "gateway/route_table.h"
 #include "property.h"
 
 namespace weir::gateway {
@@ -60,7 +60,7 @@ TEST(Paths, AreEqualInEverySpelling) {
     RC_ASSERT(read_path(other, read));
     RC_ASSERT(read.forwarded == path);
     RC_ASSERT(read.plain == path);
-    RC_ASSERT(read.bold == path);
+    RC_ASSERT(read.lenient == path);
   });
 }
 
@@ -78,9 +78,9 @@ TEST(Paths, DoNotChangeWhenNormalizedAgain) {
         RC_ASSERT(read_path(read.forwarded, again));
         RC_ASSERT(again.forwarded == read.forwarded);
         RC_ASSERT(again.plain == read.plain);
-        RC_ASSERT(again.bold == read.bold);
+        RC_ASSERT(again.lenient == read.lenient);
         RC_ASSERT((read.forwarded + "/").find("/../") == std::string::npos);
-        RC_ASSERT((read.bold + "/").find("/../") == std::string::npos);
+        RC_ASSERT((read.lenient + "/").find("/../") == std::string::npos);
       },
       3'000);
 }
@@ -190,9 +190,9 @@ std::string disputed_path() {
 // Every server finds the resource that the gateway has limited.
 TEST(Routes, AreTheSameUnderThePathRulesOfEveryServer) {
   for (const UpstreamPath sends : {UpstreamPath::normalised, UpstreamPath::as_sent}) {
-    std::vector<Route> routes;
+    std::vector<RouteConfig> routes;
     for (const char* pattern : {"/admin/**", "/pub/*/x", "/pub/**", "/**"}) {
-      Route& route = routes.emplace_back();
+      RouteConfig& route = routes.emplace_back();
       route.match.paths = {pattern};
       route.path = sends;
     }
@@ -203,14 +203,14 @@ TEST(Routes, AreTheSameUnderThePathRulesOfEveryServer) {
           const std::string target = disputed_path();
           Path path;
           if (!read_path(target, path)) return;
-          const RouteTable::Found found = table.find("", path, "GET");
-          if (found.status != RouteTable::Found::Status::found) return;
+          const RouteTable::RouteLookup found = table.find("", path, "GET");
+          if (found.status != RouteTable::RouteLookup::MatchStatus::found) return;
           const std::string& sent = sends == UpstreamPath::as_sent ? path.as_sent : path.forwarded;
           forwarded += path.plain != path.as_sent ? 1 : 0;
           for (const ServerModel& model : server_models()) {
             const std::string seen = model.read(sent);
             RC_LOG() << model.name << " reads " << sent << " as " << seen << "\n";
-            const auto fits = [&](const Route& route) {
+            const auto fits = [&](const RouteConfig& route) {
               return fits_path(route.match.paths[0], seen);
             };
             const auto expected = std::ranges::find_if(routes, fits);
@@ -235,11 +235,11 @@ TEST(Routes, AreFoundAsByTryingEachInTurn) {
                                             return made.empty() ? std::string{"/"} : made;
                                           });
         const auto hosts = rc::gen::element<std::string>("", "x.y", "*.y", "z", "*.x.y");
-        std::vector<Route> routes;
+        std::vector<RouteConfig> routes;
         for (const auto& [path, host] :
              *rc::gen::container<std::vector<std::pair<std::string, std::string>>>(
                  rc::gen::pair(pattern, hosts))) {
-          Route& route = routes.emplace_back();
+          RouteConfig& route = routes.emplace_back();
           route.match.paths = {path};
           if (!host.empty()) route.match.hosts = {host};
         }
@@ -251,13 +251,14 @@ TEST(Routes, AreFoundAsByTryingEachInTurn) {
           if (!wanted.starts_with("*.")) return wanted == host;
           return host.size() >= wanted.size() && host.ends_with(wanted.substr(1));
         };
-        const auto fits = [&](const Route& route) {
+        const auto fits = [&](const RouteConfig& route) {
           return (route.match.hosts.empty() || host_fits(route.match.hosts[0])) &&
                  fits_path(route.match.paths[0], path.plain);
         };
         const auto expected = std::ranges::find_if(routes, fits);
-        const RouteTable::Found found = RouteTable(routes).find(host, path, "GET");
-        RC_ASSERT((found.status == RouteTable::Found::Status::found) == (expected != routes.end()));
+        const RouteTable::RouteLookup found = RouteTable(routes).find(host, path, "GET");
+        RC_ASSERT((found.status == RouteTable::RouteLookup::MatchStatus::found) ==
+                  (expected != routes.end()));
         if (expected != routes.end()) {
           RC_ASSERT(found.route == static_cast<std::size_t>(expected - routes.begin()));
         }
@@ -270,13 +271,13 @@ TEST(Routes, AreFoundAsByTryingEachInTurn) {
 TEST(Clients, CannotChooseTheirAddress) {
   check(
       [] {
-        const std::vector<AddressRange> trusted{*parse_range("10.0.0.0/8")};
+        const std::vector<IpRange> trusted{*parse_range("10.0.0.0/8")};
         const std::string lie = *text("10.2,; \t\"=for:[]_\\x");
-        const Address client =
+        const IpAddress client =
             *parse_address("192.0.2." + std::to_string(*rc::gen::inRange(0, 255)));
         const bool standard = *rc::gen::arbitrary<bool>();
         std::vector<std::string> values{lie};
-        Address seen = client;
+        IpAddress seen = client;
         for (int proxies = *rc::gen::inRange(1, 5); proxies > 0; --proxies) {
           // Some proxies append to the line, some add another one.
           const std::string element = (standard ? "for=" : "") + to_text(seen);
@@ -300,7 +301,7 @@ TEST(Clients, CannotChooseTheirAddress) {
 TEST(Keys, DifferBetweenDifferentRequests) {
   check(
       [] {
-        using Kind = KeySource::Kind;
+        using Kind = KeySource::SourceKind;
         const std::vector<KeyPart> key{
             {"", {{.kind = Kind::header, .name = "a"}, {.kind = Kind::header, .name = "b"}}}};
         const auto value = rc::gen::nonEmpty(text("|%7Cx"));
@@ -308,8 +309,8 @@ TEST(Keys, DifferBetweenDifferentRequests) {
         const auto made = [&](const std::string& one, const std::string& two) {
           const std::vector<wire::HttpField> fields{{"a", one}, {"b", two}};
           Path path;
-          const Address client{};
-          MadeKey into;
+          const IpAddress client{};
+          RequestKey into;
           make_key(key, nullptr,
                    {.method = "GET",
                     .host = "",

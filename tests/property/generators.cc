@@ -145,19 +145,20 @@ rc::Gen<NamedLimit> window() {
 
 rc::Gen<NamedLimit> sliding() {
   return rc::gen::map(whole_rate(200), [](const Rate& rate) {
-    return NamedLimit{text("sliding ", rate), good(Sliding::make(rate))};
+    return NamedLimit{text("sliding ", rate), good(SlidingCounter::make(rate))};
   });
 }
 
 rc::Gen<NamedLimit> quota() {
   return rc::gen::map(rc::gen::inRange<Permits>(1, 50), [](Permits count) {
-    return NamedLimit{text("quota ", count, "/day"), good(Quota::make(count, uneven_days()))};
+    return NamedLimit{text("quota ", count, "/day"),
+                      good(CalendarWindow::make(count, uneven_days()))};
   });
 }
 
 rc::Gen<NamedLimit> exact_log() {
   return rc::gen::map(whole_rate(20), [](const Rate& rate) {
-    return NamedLimit{text("exact log ", rate), good(ExactLog::make(rate))};
+    return NamedLimit{text("exact log ", rate), good(SlidingLog::make(rate))};
   });
 }
 
@@ -230,14 +231,14 @@ Nanos beat(const Limit& limit) {
   const auto of = [](const auto& l) -> Nanos {
     using L = std::decay_t<decltype(l)>;
     if constexpr (std::is_same_v<L, Bucket> || std::is_same_v<L, Smooth>) {
-      return Nanos{to_int64(ceil_div(l.pace.price, l.pace.parts))};
+      return Nanos{to_int64(ceil_div(l.interval.price, l.interval.parts))};
     } else if constexpr (std::is_same_v<L, NginxQueue>) {
       return Nanos{1'000'000'000'000 / l.milli_rate};
     } else if constexpr (std::is_same_v<L, Concurrency>) {
-      return l.lease / 8;
-    } else if constexpr (std::is_same_v<L, Quota>) {
+      return l.hold_time / 8;
+    } else if constexpr (std::is_same_v<L, CalendarWindow>) {
       return hours{3};
-    } else if constexpr (std::is_same_v<L, Cell>) {
+    } else if constexpr (std::is_same_v<L, RedisCell>) {
       return l.price;
     } else {
       return l.period / 8;

@@ -46,11 +46,11 @@ struct Step {
   enum class Patience { none, beats, forever };
 
   Move move = Move::stay;
-  int amount = 1;  // in ticks (nanoseconds) or eighths of a beat
+  int amount = 1;  // ticks (nanoseconds), or eighths of beat(), the time of one permit
   Size size = Size::one;
   int part = 1;  // few: this many permits; share: this many thousandths of the capacity
   Patience patience = Patience::none;
-  int patience_amount = 0;  // in eighths of a beat
+  int patience_amount = 0;  // in eighths of beat()
 };
 std::ostream& operator<<(std::ostream& out, const Step& step);
 

@@ -36,7 +36,7 @@ rc::Gen<Arrivals> arrivals() {
 void count(const Arrivals& stream, HeavyHitters& sketch, Exact& exact) {
   for (const Arrival& each : stream) {
     exact[each.key] += each.weight;
-    if (BoundedText* text = sketch.add(each.key, each.weight)) {
+    if (TruncatedText* text = sketch.add(each.key, each.weight)) {
       text->append(std::to_string(each.key));
     }
   }
@@ -76,7 +76,8 @@ TEST(HeavyHitters, ContainEveryFrequentKeyWithItsCount) {
     RC_ASSERT(sketch.total() == total_of(exact));
     for (const auto& [key, truth] : exact) {
       const auto is_it = [wanted = key](const HeavyHitter& each) { return each.hash == wanted; };
-      if (std::ranges::none_of(sketch.all(), is_it)) RC_ASSERT(truth <= sketch.most_of_others());
+      if (std::ranges::none_of(sketch.all(), is_it))
+        RC_ASSERT(truth <= sketch.max_untracked_count());
     }
     check_bounds(sketch.all(), exact, counters);
   });
@@ -122,7 +123,7 @@ TEST(HeavyHitters, AreAsNewWhenCleared) {
     count(*arrivals(), sketch, forgotten);
     sketch.clear();
     RC_ASSERT(sketch.size() == 0u);
-    RC_ASSERT(sketch.most_of_others() == 0u);
+    RC_ASSERT(sketch.max_untracked_count() == 0u);
     Exact exact;
     count(*arrivals(), sketch, exact);
     check_bounds(sketch.all(), exact, std::max<std::size_t>(sketch.size(), 1));

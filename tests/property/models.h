@@ -105,7 +105,7 @@ class BucketModel {
   std::vector<ModelAdmission> admitted_;
 };
 
-// nginx's limit_req as its source decides, for single requests.
+// A model of nginx's limit_req, written after its source code. Every call costs one permit.
 class NginxModel {
  public:
   NginxModel(std::int64_t milli_rate, std::int64_t burst, std::int64_t delay)

@@ -50,38 +50,39 @@ class TestLink final : public Link, public store::SharedStore {
   void flush() override { link_.flush(); }
   void wait(Nanos longest) override { link_.wait(longest); }
 
-  void ask(const store::SharedQuestion& question, store::Asker& asker) override {
+  void ask(const store::StoreRequest& question, store::StoreCallback& asker) override {
     auto* const asked = new PendingAsk(question, asker, run_);
     asked->question.now = clock_.now();
     link_.ask(asked->question, *asked);
   }
-  void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override {
-    link_.borrow(question, borrower);
+  void request_lease(const store::LeaseRequest& question, store::LeaseCallback& borrower) override {
+    link_.request_lease(question, borrower);
   }
   Nanos timeout() const override { return link_.timeout(); }
 
  private:
   // Lives until it is answered.
-  struct PendingAsk final : public store::Asker {
-    PendingAsk(const store::SharedQuestion& original, store::Asker& by, const std::string& run)
+  struct PendingAsk final : public store::StoreCallback {
+    PendingAsk(const store::StoreRequest& original, store::StoreCallback& by,
+               const std::string& run)
         : question(original), items(original.items.begin(), original.items.end()), asker(by) {
       constexpr std::string_view head = "weir1:";
-      for (store::SharedItem& item : items) {
+      for (store::StoreItem& item : items) {
         names.push_back(std::make_unique<std::string>(
             std::string(head).append("test:").append(run).append(":")));
         item.key = names.back()->append(item.key.substr(head.size()));
       }
       question.items = items;
     }
-    void on_answer(store::SharedAnswer& answer) override {
-      asker.on_answer(answer);
+    void on_response(store::StoreResponse& answer) override {
+      asker.on_response(answer);
       delete this;
     }
 
-    store::SharedQuestion question;
-    std::vector<store::SharedItem> items;
+    store::StoreRequest question;
+    std::vector<store::StoreItem> items;
     std::vector<std::unique_ptr<std::string>> names;
-    store::Asker& asker;
+    store::StoreCallback& asker;
   };
 
   store::SharedStore& store() noexcept override { return *this; }
@@ -97,15 +98,15 @@ class TestFleet final : public Fleet {
     static int runs = 0;
     run_ = "refunds" + std::to_string(++runs);
     options_.address.path = socket;
-    options_.make_talk = store::redis::talk_by_scripts;
-    options_.remembers_refusals = false;
+    options_.make_codec = store::redis::make_script_codec;
+    options_.caches_denials = false;
     // An answer delayed for another reason than the proxy is only one more fault.
-    options_.machine.timeout = milliseconds{5};
-    options_.machine.longest_silence = milliseconds{10};
-    options_.machine.connect_timeout = seconds{10};
-    options_.machine.least_back_off = Nanos{2};
-    options_.machine.most_back_off = milliseconds{1};
-    options_.machine.breaker_after = ~std::uint32_t{0};
+    options_.connection.timeout = milliseconds{5};
+    options_.connection.max_silence = milliseconds{10};
+    options_.connection.connect_timeout = seconds{10};
+    options_.connection.min_back_off = Nanos{2};
+    options_.connection.max_back_off = milliseconds{1};
+    options_.connection.breaker_threshold = ~std::uint32_t{0};
   }
   std::unique_ptr<Link> connect() override {
     return std::make_unique<TestLink>(options_, clock_, run_);

@@ -7,19 +7,19 @@
 
 #include "generators.h"
 #include "property.h"
-#include "store/fit.h"
 #include "store/key_name.h"
+#include "store/why_not_shareable.h"
 #include "support/redis_connection.h"
 #include "support/redis_server.h"
 
 namespace weir::core {
 namespace {
 
-using store::SharedAnswer;
-using store::SharedItem;
-using store::SharedQuestion;
-using store::SharedReceipt;
-using store::SharedVerb;
+using store::StoreItem;
+using store::StoreReceipt;
+using store::StoreRequest;
+using store::StoreResponse;
+using store::StoreVerb;
 using test_support::BlockingStore;
 using test_support::RedisServer;
 
@@ -73,33 +73,34 @@ rc::Gen<NamedLimit> cell() {
                         const auto& [burst, count, period] = drawn;
                         return NamedLimit{"cell " + std::to_string(burst) + " " +
                                               std::to_string(count) + " " + std::to_string(period),
-                                          *Cell::make(burst, count, period)};
+                                          *RedisCell::make(burst, count, period)};
                       });
 }
 
 rc::Gen<NamedLimit> fit_limit() {
-  return rc::gen::suchThat(rc::gen::oneOf(any_limit(), cell()),
-                           [](const NamedLimit& named) { return !store::unfit(named.limit); });
+  return rc::gen::suchThat(rc::gen::oneOf(any_limit(), cell()), [](const NamedLimit& named) {
+    return !store::why_not_shareable(named.limit);
+  });
 }
 
 class CoreMemory {
  public:
   explicit CoreMemory(const Limit& limit) {
     const auto most = static_cast<std::size_t>(capacity(limit));
-    if (std::holds_alternative<ExactLog>(limit)) ring_.resize(most);
+    if (std::holds_alternative<SlidingLog>(limit)) ring_.resize(most);
     if (std::holds_alternative<Concurrency>(limit)) seats_.resize(most);
   }
 
   Charge charge(const Limit& limit, const Ask& ask, bool shadow, const PriceHistory* history) {
     Memory memory = &state_;
-    if (!ring_.empty()) memory.emplace<Log>(head_, std::span(ring_));
+    if (!ring_.empty()) memory.emplace<AdmissionLog>(head_, std::span(ring_));
     if (!seats_.empty()) memory.emplace<Holders>(seated_, std::span(seats_));
     return {.limit = &limit, .memory = memory, .ask = ask, .shadow = shadow, .history = history};
   }
 
  private:
   State state_{};
-  Log::Head head_{};
+  AdmissionLog::Head head_{};
   std::vector<LogEntry> ring_;
   std::uint32_t seated_ = 0;
   std::vector<Holder> seats_;
@@ -146,7 +147,7 @@ class Comparison {
     CoreMemory memory;
     std::string name;
     Receipt core{};
-    SharedReceipt redis{};
+    StoreReceipt redis{};
   };
 
   static Instant whole_micros(Instant t, bool up) {
@@ -167,15 +168,15 @@ class Comparison {
   }
 
   KeyRecord& receipts_of(const LimitAndKey& place) {
-    std::string name = store::test_key_head(run_);
-    store::append_whole(name, std::to_string(place.key));
-    name += store::key_tail("limit=" + std::to_string(place.rule));
+    std::string name = store::test_key_prefix(run_);
+    store::append_whole_key(name, std::to_string(place.key));
+    name += store::key_suffix("limit=" + std::to_string(place.rule));
     return memory_.try_emplace(place, KeyRecord{CoreMemory(limit_of(place)), name}).first->second;
   }
 
   void change(const LimitAndKey& place) {
     NamedLimit& rule = rules_[place.rule];
-    if (std::holds_alternative<ExactLog>(rule.limit)) return;
+    if (std::holds_alternative<SlidingLog>(rule.limit)) return;
     if (std::holds_alternative<Concurrency>(rule.limit)) return;
     const std::size_t kind = rule.limit.index();
     const Limit old = rule.limit;
@@ -188,25 +189,25 @@ class Comparison {
     }
   }
 
-  const SharedAnswer& ask(SharedVerb verb, std::span<const SharedItem> items,
-                          const std::string& holder, std::span<SharedReceipt> receipts) {
-    const SharedAnswer& answer = the_store().ask({.verb = verb,
-                                                  .items = items,
-                                                  .holder = holder,
-                                                  .wants_receipts = true,
-                                                  .receipts = receipts,
-                                                  .now = now_});
-    if (answer.kind != SharedAnswer::Kind::decided) RC_FAIL(answer.error);
+  const StoreResponse& ask(StoreVerb verb, std::span<const StoreItem> items,
+                           const std::string& holder, std::span<StoreReceipt> receipts) {
+    const StoreResponse& answer = the_store().ask({.verb = verb,
+                                                   .items = items,
+                                                   .holder = holder,
+                                                   .wants_receipts = true,
+                                                   .receipts = receipts,
+                                                   .now = now_});
+    if (answer.kind != StoreResponse::Kind::decided) RC_FAIL(answer.error);
     RC_ASSERT(answer.now == now_);
     return answer;
   }
 
   void perform(const Act& what, const std::vector<LimitAndKey>& places,
                const std::vector<Ask>& asks) {
-    std::vector<SharedItem> items;
+    std::vector<StoreItem> items;
     std::vector<Charge> charges;
     std::vector<Receipt> from_core;
-    std::vector<SharedReceipt> from_redis;
+    std::vector<StoreReceipt> from_redis;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const bool shadow = (what.shadows >> i & 1) != 0;
       KeyRecord& remembered = receipts_of(places[i]);
@@ -224,28 +225,28 @@ class Comparison {
     const std::string name = "holder " + std::to_string(what.who);
     std::vector<Decision> each(items.size());
     Verdict expected;
-    const SharedAnswer* answer = nullptr;
+    const StoreResponse* answer = nullptr;
     switch (what.op) {
       case Act::Op::take:
-        answer = &ask(SharedVerb::take, items, name, {});
+        answer = &ask(StoreVerb::take, items, name, {});
         expected = core::take(charges, now_, holder, from_core, each);
         if (expected.decision) from_redis = answer->receipts;
         break;
       case Act::Op::peek:
-        answer = &ask(SharedVerb::peek, items, name, {});
+        answer = &ask(StoreVerb::peek, items, name, {});
         expected = core::peek(charges, now_, holder, each);
         break;
       case Act::Op::settle:
       case Act::Op::give_back:
-        answer = &ask(SharedVerb::settle, items, name, from_redis);
+        answer = &ask(StoreVerb::settle, items, name, from_redis);
         expected = core::settle(charges, now_, from_core, each);
         break;
       case Act::Op::leave:
-        RC_ASSERT(ask(SharedVerb::leave, items, name, {}).left ==
+        RC_ASSERT(ask(StoreVerb::leave, items, name, {}).left ==
                   core::leave(charges, now_, holder));
         return;
       case Act::Op::reset:
-        ask(SharedVerb::reset, items, name, {});
+        ask(StoreVerb::reset, items, name, {});
         for (const Charge& charge : charges) core::reset(charge.memory);
         for (const LimitAndKey& place : places) receipts_of(place).core = {};
         return;
@@ -295,8 +296,8 @@ void check_on(const rc::Gen<NamedLimit>& limit, int cases) {
 }
 
 rc::Gen<NamedLimit> fit(const rc::Gen<NamedLimit>& limit) {
-  return rc::gen::suchThat(limit,
-                           [](const NamedLimit& named) { return !store::unfit(named.limit); });
+  return rc::gen::suchThat(
+      limit, [](const NamedLimit& named) { return !store::why_not_shareable(named.limit); });
 }
 
 TEST(RedisProperty, BucketsAnswerLikeTheCore) { check_on(fit(bucket()), 300); }
@@ -308,7 +309,7 @@ TEST(RedisProperty, WindowsAnswerLikeTheCore) { check_on(fit(window()), 200); }
 TEST(RedisProperty, SlidingAnswersLikeTheCore) { check_on(fit(sliding()), 200); }
 TEST(RedisProperty, QuotasAnswerLikeTheCore) { check_on(fit(quota()), 200); }
 TEST(RedisProperty, LogsAnswerLikeTheCore) { check_on(fit(exact_log()), 200); }
-TEST(RedisProperty, HoldersAnswerLikeTheCore) { check_on(fit(concurrency()), 200); }
+TEST(RedisProperty, ConcurrencyLimitsDecideLikeTheCore) { check_on(fit(concurrency()), 200); }
 TEST(RedisProperty, CellsAnswerLikeTheCore) { check_on(cell(), 200); }
 TEST(RedisProperty, AnyPlanAnswersLikeTheCore) { check_on(fit_limit(), 800); }
 

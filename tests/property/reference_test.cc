@@ -86,33 +86,33 @@ TEST(Window, AgreesWithAPlainCount) {
 }
 
 // A quota counts the permits admitted in its day, for any length of the day.
-TEST(Quota, AgreesWithAPlainCount) {
+TEST(CalendarWindow, AgreesWithAPlainCount) {
   check([] {
     const Permits count = *rc::gen::inRange<Permits>(1, 30);
     const auto days = uneven_days();
-    agree(*Quota::make(count, days),
+    agree(*CalendarWindow::make(count, days),
           model::WindowModel(count, [=](Instant t) { return days->span_at(t); }));
   });
 }
 
 // The weight of the two counters follows the formula, to the nanosecond.
-TEST(Sliding, AgreesWithItsFormula) {
+TEST(SlidingCounter, AgreesWithItsFormula) {
   check(
       [] {
         const Permits count = *rc::gen::inRange<Permits>(1, 60);
         const Nanos period{*rc::gen::element<std::int64_t>(1'000'000'000, 7, 60'000'000'000)};
-        agree(*Sliding::make({count, 1, period}), model::SlidingModel(count, period));
+        agree(*SlidingCounter::make({count, 1, period}), model::SlidingModel(count, period));
       },
       1200);
 }
 
 // The exact window is a list of admissions.
-TEST(ExactLog, AgreesWithAPlainList) {
+TEST(SlidingLog, AgreesWithAPlainList) {
   check(
       [] {
         const Permits count = *rc::gen::inRange<Permits>(1, 30);
         const Nanos period{*rc::gen::element<std::int64_t>(1'000'000'000, 7, 60'000'000'000)};
-        agree(*ExactLog::make({count, 1, period}), model::LogModel(count, period));
+        agree(*SlidingLog::make({count, 1, period}), model::LogModel(count, period));
       },
       1200);
 }

@@ -103,12 +103,12 @@ void never_mints(const Limit& limit, Debits debits,
 rc::Gen<NamedLimit> payable() {
   return rc::gen::suchThat(rc::gen::oneOf(bucket(), queue()), [](const NamedLimit& named) {
     const auto& limit = std::get<Bucket>(named.limit);
-    return limit.depth < Int128{kLongestDebt.count()} * limit.pace.parts / 8;
+    return limit.depth < Int128{kLongestDebt.count()} * limit.interval.parts / 8;
   });
 }
 
 // A refunded bucket never has more than if the refunded permits had not been taken.
-TEST(BucketRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+TEST(BucketRefund, NeverLeavesMoreThanIfItsPermitsWereNeverTaken) {
   check([] { never_mints((*payable()).limit, Debits::some); }, 4000);
 }
 
@@ -123,27 +123,27 @@ TEST(BucketRefund, DistinguishesAnEqualDebtFromAnUntouchedOne) {
 }
 
 // nginx has no refund. It is replayed while nothing else happened, and refused otherwise.
-TEST(NginxRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+TEST(NginxRefund, NeverLeavesMoreThanIfItsPermitsWereNeverTaken) {
   check([] { never_mints((*nginx()).limit, Debits::some); }, 1200);
 }
 
 // Later callers keep the wait that they were given, which includes this debt.
-TEST(SmoothRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+TEST(SmoothRefund, NeverLeavesMoreThanIfItsPermitsWereNeverTaken) {
   check([] { never_mints((*rc::gen::oneOf(smooth(), warming())).limit, Debits::some); }, 1200);
 }
 
 // The current window is refunded; permits that have begun to fade stay.
-TEST(SlidingRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+TEST(SlidingRefund, NeverLeavesMoreThanIfItsPermitsWereNeverTaken) {
   check([] { never_mints((*sliding()).limit, Debits::some); }, 1200);
 }
 
 // A day refunds permits taken in it.
-TEST(QuotaRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+TEST(QuotaRefund, NeverLeavesMoreThanIfItsPermitsWereNeverTaken) {
   check([] { never_mints((*quota()).limit, Debits::some); }, 1200);
 }
 
 // A window refunds permits taken in it.
-TEST(WindowRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+TEST(WindowRefund, NeverLeavesMoreThanIfItsPermitsWereNeverTaken) {
   check(
       [] {
         const Permits count = *rc::gen::inRange<Permits>(1, 30);
@@ -153,7 +153,7 @@ TEST(WindowRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
 }
 
 // Without debits: those may share an entry of a full log, which then counts for longer.
-TEST(ExactLogRefund, NeverLeavesMoreThanIfLessHadBeenTaken) {
+TEST(ExactLogRefund, NeverLeavesMoreThanIfItsPermitsWereNeverTaken) {
   check([] { never_mints((*exact_log()).limit, Debits::none); }, 1200);
 }
 
@@ -201,8 +201,8 @@ TEST(BucketRefund, NeverLetsOutMoreThanItsRateWhenReservationsAreCancelled) {
       4000);
 }
 
-// After a change of the limit, a refund never leaves more than if less had been taken before the
-// change.
+// Takes, changes the limit, then refunds a take from before the change. At most as many permits may
+// remain as if the refunded ones had never been taken.
 void never_mints_after_a_change(const Limit& limit, const Limit& next) {
   Usage usage(limit);
   for (const Step& arrival : *steps({.steps_back = false})) happen(usage, arrival, Debits::some);
@@ -236,7 +236,7 @@ Bucket slow_bucket() {
 }
 
 // Neither at the old emission interval nor at the new one, early or late.
-TEST(BucketRefund, NeverMakesPermitsAfterAChange) {
+TEST(BucketRefund, NeverCreatesPermitsAfterALimitChange) {
   check(
       [] {
         const Limit limit = slow_bucket();
@@ -246,7 +246,7 @@ TEST(BucketRefund, NeverMakesPermitsAfterAChange) {
 }
 
 // The debt before the change drained at the old rate.
-TEST(NginxRefund, NeverMakesPermitsAfterAChange) {
+TEST(NginxRefund, NeverCreatesPermitsAfterALimitChange) {
   check(
       [] {
         const Rate fast{*rc::gen::inRange(1, 50), 1};
@@ -258,7 +258,7 @@ TEST(NginxRefund, NeverMakesPermitsAfterAChange) {
 }
 
 // The debt before the change counts at the old emission interval.
-TEST(SmoothRefund, NeverMakesPermitsAfterAChange) {
+TEST(SmoothRefund, NeverCreatesPermitsAfterALimitChange) {
   check(
       [] {
         const auto rate = rc::gen::element(Rate{1, 1}, Rate{2, 1}, Rate{10, 1}, Rate{100, 1});

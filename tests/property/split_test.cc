@@ -19,8 +19,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using store::redis::Roster;
-using store::redis::RosterReply;
+using store::redis::MembershipReply;
+using store::redis::MembershipView;
 using test_support::RedisConnection;
 using test_support::RedisServer;
 
@@ -51,7 +51,7 @@ class Node final : public Fleet {
     return roster.since(since, clock_.passed);
   }
 
-  Roster roster;
+  MembershipView roster;
   bool is_cut_off = false;  // true: none of its messages arrives
   bool is_deaf = false;     // true: no message to it arrives
 
@@ -194,7 +194,7 @@ class Nodes {
 
  private:
   struct LateAnswer {
-    RosterReply reply;
+    MembershipReply reply;
     Nanos sent;
   };
 
@@ -204,13 +204,13 @@ class Nodes {
     }
   }
 
-  std::optional<RosterReply> say(const Node& node) {
+  std::optional<MembershipReply> say(const Node& node) {
     std::string command;
     const std::int64_t micros = clock_.passed.count() / 1000;
-    append_report(command, true, kKey, node.roster,
-                  std::to_string(kFirstSecond + micros / 1'000'000) + ' ' +
-                      std::to_string(micros % 1'000'000 * 1000) + " 1");
-    return store::redis::read_roster(connection_.ask(command));
+    append_heartbeat(command, true, kKey, node.roster,
+                     std::to_string(kFirstSecond + micros / 1'000'000) + ' ' +
+                         std::to_string(micros % 1'000'000 * 1000) + " 1");
+    return store::redis::parse_membership_reply(connection_.ask(command));
   }
 
   // The last message first: messages take different routes.

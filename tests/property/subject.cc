@@ -23,13 +23,13 @@ void read(const char*& from, T* to, std::size_t count) {
 
 Subject::Subject(Limit limit) : limit_(std::move(limit)) {
   const auto places = static_cast<std::size_t>(capacity(limit_));
-  if (std::holds_alternative<ExactLog>(limit_)) ring_.resize(places);
+  if (std::holds_alternative<SlidingLog>(limit_)) ring_.resize(places);
   if (std::holds_alternative<Concurrency>(limit_)) seats_.resize(places);
 }
 
 Charge Subject::charge(const Ask& ask, bool shadow) {
   Memory memory = &state_;
-  if (!ring_.empty()) memory.emplace<Log>(head_, std::span(ring_));
+  if (!ring_.empty()) memory.emplace<AdmissionLog>(head_, std::span(ring_));
   if (!seats_.empty()) memory.emplace<Holders>(seated_, std::span(seats_));
   return {.limit = &limit_, .memory = memory, .ask = ask, .shadow = shadow, .history = &prices_};
 }

@@ -40,7 +40,7 @@ class Subject {
   Limit limit_;
   PriceTimeline prices_{};
   State state_{};
-  Log::Head head_{};
+  AdmissionLog::Head head_{};
   std::vector<LogEntry> ring_;
   std::uint32_t seated_ = 0;
   std::vector<Holder> seats_;

@@ -17,14 +17,14 @@ using store::Fingerprint;
 using store::fingerprint;
 using store::Item;
 using store::KeyKind;
-using store::Layout;
 using store::Table;
+using store::TableLayout;
 
 // The table's seed is random. The hashes of keys are fixed, so that a failure is reproducible.
 constexpr std::uint64_t kSeed = 20260101;
 
 bool has_record(const Limit& limit) {
-  return std::holds_alternative<ExactLog>(limit) || std::holds_alternative<Concurrency>(limit);
+  return std::holds_alternative<SlidingLog>(limit) || std::holds_alternative<Concurrency>(limit);
 }
 
 bool same(const Receipt& a, const Receipt& b) {
@@ -87,7 +87,7 @@ class CoreMemory {
     const auto most = static_cast<std::size_t>(capacity(limit));
     const std::size_t bytes =
         store::Arena::block_size(store::Record::bytes_for(most, sizeof(LogEntry)));
-    if (std::holds_alternative<ExactLog>(limit)) {
+    if (std::holds_alternative<SlidingLog>(limit)) {
       ring_.resize((bytes - sizeof(store::Record)) / sizeof(LogEntry));
     }
     if (std::holds_alternative<Concurrency>(limit)) seats_.resize(most);
@@ -95,7 +95,7 @@ class CoreMemory {
 
   Charge charge(const Ask& ask, bool shadow) {
     Memory memory = &state_;
-    if (!ring_.empty()) memory.emplace<Log>(head_, std::span(ring_));
+    if (!ring_.empty()) memory.emplace<AdmissionLog>(head_, std::span(ring_));
     if (!seats_.empty()) memory.emplace<Holders>(seated_, std::span(seats_));
     return {.limit = limit_, .memory = memory, .ask = ask, .shadow = shadow};
   }
@@ -103,7 +103,7 @@ class CoreMemory {
  private:
   const Limit* limit_;
   State state_{};
-  Log::Head head_{};
+  AdmissionLog::Head head_{};
   std::vector<LogEntry> ring_;
   std::uint32_t seated_ = 0;
   std::vector<Holder> seats_;
@@ -112,7 +112,7 @@ class CoreMemory {
 // The table, and the core on a memory that forgets nothing, driven with the same calls.
 class Comparison {
  public:
-  Comparison(const Layout& layout, std::vector<NamedLimit> rules)
+  Comparison(const TableLayout& layout, std::vector<NamedLimit> rules)
       : table(layout), now(start()), rules_(std::move(rules)) {}
 
   // Applies the call to both and compares the answers. Receipts of a table that forgets have other
@@ -141,7 +141,7 @@ class Comparison {
       const std::string name = "passer-by " + std::to_string(passers_by_++);
       const Item item{.limit = &brief,
                       .key = fingerprint(kSeed, 99, KeyKind::whole, name, false),
-                      .sharing = fingerprint(kSeed, 99, KeyKind::sharing, {}, false)};
+                      .overflow_key = fingerprint(kSeed, 99, KeyKind::overflow, {}, false)};
       (void)table.take({&item, 1}, now);
     }
   }
@@ -187,7 +187,7 @@ class Comparison {
     const std::uint64_t rule = place.rule + 1;
     return {.limit = &limit_of(place),
             .key = fingerprint(kSeed, rule, KeyKind::whole, std::to_string(place.key), record),
-            .sharing = fingerprint(kSeed, rule, KeyKind::sharing, {}, record),
+            .overflow_key = fingerprint(kSeed, rule, KeyKind::overflow, {}, record),
             .ask = ask,
             .shadow = shadow};
   }
@@ -259,7 +259,7 @@ std::vector<NamedLimit> any_limits() {
   return limits;
 }
 
-constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10};
+constexpr TableLayout kRoomy{.rows = 64, .overflow_rows = 1, .record_bytes = 64 << 10};
 
 // Any plans of any limits, costs, receipts and holders: while the table has room, it answers and
 // stores as the core does.
@@ -293,7 +293,7 @@ TEST(TableProperty, MovesRecordsWithoutVisibleEffect) {
       [&] {
         std::vector<NamedLimit> limits;
         const Permits count = *rc::gen::inRange<Permits>(10, 70);
-        limits.push_back({"log", *ExactLog::make({count, 1, std::chrono::seconds{1}})});
+        limits.push_back({"log", *SlidingLog::make({count, 1, std::chrono::seconds{1}})});
         limits.push_back({"seats", *Concurrency::make(count, std::chrono::seconds{1})});
         limits.push_back({"bucket", *Bucket::make({100, 1, std::chrono::seconds{1}}, 20)});
         Comparison worlds(kRoomy, limits);
@@ -323,7 +323,7 @@ TEST(TableProperty, ForgetsKeysWithoutVisibleEffect) {
   check(
       [&] {
         const auto rows = *rc::gen::inRange<std::uint64_t>(2, 6);
-        Comparison worlds({.rows = rows, .sharing_rows = 1, .record_bytes = 64 << 10},
+        Comparison worlds({.rows = rows, .overflow_rows = 1, .record_bytes = 64 << 10},
                           any_limits());
         Instant crowded = worlds.now;
         for (const Act& what : acts({.steps_back = false})) {

@@ -13,7 +13,7 @@ namespace weir::store {
 namespace {
 
 constexpr int kThreads = 4;
-constexpr Layout kRoomy{.rows = 512, .sharing_rows = 1, .record_bytes = 4 << 20};
+constexpr TableLayout kRoomy{.rows = 512, .overflow_rows = 1, .record_bytes = 4 << 20};
 
 struct NamedLimit {
   const char* name;
@@ -90,7 +90,7 @@ TEST(Contention, ANewKeyIsInsertedOnce) {
     const int keys = scaled(30'000);
     const Rule rule{.limit = limit};
     Table table({.rows = 4096,
-                 .sharing_rows = 1,
+                 .overflow_rows = 1,
                  .record_bytes = rule.has_record() ? std::uint64_t{16} << 20 : 0});
     std::vector<std::atomic<int>> admitted(static_cast<std::size_t>(keys));
     in_threads(kThreads, [&](int) {
@@ -106,7 +106,7 @@ TEST(Contention, ANewKeyIsInsertedOnce) {
 // The same in a table so small that each new key evicts a key at rest.
 TEST(Contention, ANewKeyIsInsertedOnceDuringEviction) {
   constexpr std::size_t keys = 10;
-  Table table({.rows = 3, .sharing_rows = 1, .record_bytes = 8 << 10});
+  Table table({.rows = 3, .overflow_rows = 1, .record_bytes = 8 << 10});
   const Rule plain{
       .limit = bucket(1, milliseconds{1}, 1), .identity = 1, .when_full = WhenFull::deny};
   const Rule log{.limit = exact(1, milliseconds{1}), .identity = 2, .when_full = WhenFull::deny};
@@ -338,7 +338,7 @@ TEST(Contention, HoldersNeverExceedTheLimit) {
 
 // New keys in a full table, from all threads, share the limit of one key.
 TEST(Contention, NewKeysInAFullTableTogetherGetTheLimitOfOneKey) {
-  Table table({.rows = 4, .sharing_rows = 1, .record_bytes = 16 << 10});
+  Table table({.rows = 4, .overflow_rows = 1, .record_bytes = 16 << 10});
   const Rule filler{.limit = bucket(1, hours{1}, 1), .identity = 1000};
   for (int i = 0; i < 5000; ++i) (void)take(table, filler, nth(i), Nanos{0});
   for (std::uint64_t identity = 1; identity <= 3; ++identity) {

@@ -48,7 +48,7 @@ TEST(Eviction, NeverGrantsMoreWhenClocksDiffer) {
   constexpr int keys = 20;
   for (const Bounded& bounded : all_limits()) {
     const int steps = scaled(1500);
-    Table table({.rows = 2, .sharing_rows = 1, .record_bytes = 4 << 10});
+    Table table({.rows = 2, .overflow_rows = 1, .record_bytes = 4 << 10});
     const Rule rule{.limit = bounded.limit, .when_full = WhenFull::deny};
     const Rule passing{.limit = bucket(1, seconds{1}, 1), .identity = 9};
     std::vector<std::atomic<Permits>> granted(keys);
@@ -94,7 +94,7 @@ TEST(Eviction, NeverGrantsMoreWhenClocksDiffer) {
 // in each round, and never a second time because of the eviction.
 TEST(Eviction, NeverForgetsAKeyThatIsInUse) {
   constexpr std::size_t keys = 12;
-  Table table({.rows = 1, .sharing_rows = 1, .record_bytes = 8 << 10});
+  Table table({.rows = 1, .overflow_rows = 1, .record_bytes = 8 << 10});
   const Rule plain{.limit = bucket(1, kPrice, 1), .identity = 1, .when_full = WhenFull::allow};
   const Rule log{.limit = exact(1, kPrice), .identity = 2, .when_full = WhenFull::allow};
   const Rule passing{.limit = bucket(1, seconds{1}, 1), .identity = 9};
@@ -136,7 +136,7 @@ TEST(Eviction, NeverForgetsAKeyThatIsInUse) {
 // Keys at rest are taken, evicted, refunded and reset concurrently. Afterwards the table is
 // consistent.
 TEST(Eviction, LeavesAConsistentTable) {
-  Table table({.rows = 3, .sharing_rows = 1, .record_bytes = 8 << 10});
+  Table table({.rows = 3, .overflow_rows = 1, .record_bytes = 8 << 10});
   std::vector<Rule> rules;
   rules.push_back({.limit = bucket(3, milliseconds{1}, 3), .identity = 1});
   rules.push_back({.limit = exact(20, milliseconds{1}), .identity = 2});
@@ -182,7 +182,7 @@ TEST(Eviction, LeavesAConsistentTable) {
     for (int key = 0; key < 30; ++key) {
       EXPECT_EQ(peek(table, rule, nth(key), late).remaining, core::capacity(rule.limit));
       const Item item = rule.item(nth(key));
-      const Item shared = rule.item(item.sharing);
+      const Item shared = rule.item(item.overflow_key);
       table.reset({&item, 1}, kStart + late);
       table.reset({&shared, 1}, kStart + late);
     }

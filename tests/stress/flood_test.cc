@@ -26,7 +26,7 @@ constexpr bool sanitized() { return scaled(100) != 100; }
 TEST(Flood, StaysWithinItsMemory) {
   constexpr std::size_t bytes = std::size_t{sanitized() ? 2 : 16} << 20;
   const std::size_t before = resident_bytes();
-  Opened opened;
+  StateFileReport opened;
   const auto opening = Table::open({.bytes = bytes, .record_bytes = 0}, kStart, opened);
   ASSERT_TRUE(opening);
   Table& table = **opening;
@@ -56,7 +56,7 @@ TEST(Flood, StaysWithinItsMemory) {
 // grant would also be granted by an unbounded table.
 void flood(WhenFull when_full) {
   constexpr int victims = 40;
-  constexpr Layout layout{.rows = 8, .sharing_rows = 1};
+  constexpr TableLayout layout{.rows = 8, .overflow_rows = 1};
   const Rule rule{.limit = bucket(1, hours{1}, 5), .when_full = when_full};
   const Rule flooding{.limit = bucket(1, minutes{10}, 3), .identity = 2};
   Table table(layout);
@@ -101,7 +101,7 @@ TEST(Flood, GrantsAKeyNothingTwiceWhileItGetsASlot) {
   for (const core::Limit& limit : {bucket(1, hours{1}, 5), exact(5, hours{1})}) {
     const Rule rule{.limit = limit, .identity = 2};
     for (int round = 0; round < scaled(3'000); ++round) {
-      Table table({.rows = 1, .sharing_rows = 1, .record_bytes = 16 << 10});
+      Table table({.rows = 1, .overflow_rows = 1, .record_bytes = 16 << 10});
       for (int i = 0; i < 15; ++i) ASSERT_TRUE(take(table, resident, nth(i), Nanos{0}));
       std::atomic<int> admitted = 0;
       std::atomic<int> ready = 0;

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "envoy/call.h"
+#include "envoy/messages.h"
 
 // Envoy's messages as parsed by the Protocol Buffers library, to compare with.
 
@@ -16,14 +16,15 @@ namespace weir::test_support {
 namespace pb = ::envoy::service::ratelimit::v3;
 
 // All fields of a call, as text to compare.
-inline std::string told(const envoy::Call& call) {
+inline std::string told(const envoy::RateLimitRequest& call) {
   const auto quoted = [](std::string_view text) {
     return std::to_string(text.size()) + ":" + std::string(text);
   };
   std::string all = quoted(call.domain) + " hits " + std::to_string(call.hits);
-  for (const envoy::Descriptor& each : call.descriptors) {
+  for (const envoy::RateLimitDescriptor& each : call.descriptors) {
     all += "\n";
-    for (const envoy::Entry& entry : each.entries) all += quoted(entry.key) + quoted(entry.value);
+    for (const envoy::DescriptorEntry& entry : each.entries)
+      all += quoted(entry.key) + quoted(entry.value);
     if (each.limit) {
       all += " limit " + std::to_string(each.limit->requests_per_unit) + "/" +
              std::to_string(static_cast<int>(each.limit->unit));
@@ -38,9 +39,10 @@ inline std::string told(const envoy::Call& call) {
 inline std::optional<std::string> told_by_library(std::string_view message) {
   pb::RateLimitRequest request;
   if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) return {};
-  envoy::Call call{.domain = request.domain(), .descriptors = {}, .hits = request.hits_addend()};
+  envoy::RateLimitRequest call{
+      .domain = request.domain(), .descriptors = {}, .hits = request.hits_addend()};
   for (const auto& from : request.descriptors()) {
-    envoy::Descriptor& to = call.descriptors.emplace_back();
+    envoy::RateLimitDescriptor& to = call.descriptors.emplace_back();
     for (const auto& entry : from.entries()) to.entries.push_back({entry.key(), entry.value()});
     if (from.has_limit()) {
       const int unit = from.limit().unit();
@@ -55,10 +57,10 @@ inline std::optional<std::string> told_by_library(std::string_view message) {
 }
 
 // An answer as serialized by the library. (Without metadata.)
-inline std::string written_by_library(const envoy::Answer& answer) {
+inline std::string written_by_library(const envoy::RateLimitResponse& answer) {
   pb::RateLimitResponse response;
   response.set_overall_code(static_cast<pb::RateLimitResponse::Code>(answer.overall));
-  for (const envoy::Status& from : answer.statuses) {
+  for (const envoy::DescriptorStatus& from : answer.statuses) {
     auto& to = *response.add_statuses();
     to.set_code(static_cast<pb::RateLimitResponse::Code>(from.code));
     to.set_limit_remaining(from.remaining);
@@ -75,7 +77,7 @@ inline std::string written_by_library(const envoy::Answer& answer) {
           static_cast<std::int32_t>((*from.until_reset - seconds).count()));
     }
   }
-  for (const envoy::Header& header : answer.response_headers) {
+  for (const envoy::ResponseHeader& header : answer.response_headers) {
     auto& added = *response.add_response_headers_to_add();
     added.set_key(header.key);
     added.set_value(header.value);

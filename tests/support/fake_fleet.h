@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "store/fit.h"
 #include "store/lease/ledger.h"
 #include "store/memory/table.h"
-#include "store/shared.h"
+#include "store/shared_store.h"
+#include "store/why_not_shareable.h"
 #include "weir/clock.h"
 #include "weir/fleet.h"
 
@@ -31,7 +31,7 @@ class FakeFleet final : public Fleet {
   std::uint32_t node_count = 1;
 
   bool is_member() const noexcept override { return member; }
-  bool is_mistaken() const noexcept override { return mistaken; }
+  bool is_misconfigured() const noexcept override { return mistaken; }
   std::uint64_t membership_version() const noexcept override { return steps.size(); }
   Membership membership(std::uint64_t since) const override {
     return {.version = steps.size(),
@@ -41,7 +41,7 @@ class FakeFleet final : public Fleet {
   void stands(std::uint32_t rank, std::uint32_t nodes, Nanos ago = Nanos{0}) {
     stands({{.nodes = nodes, .rank = rank}}, ago);
   }
-  void stands(std::vector<Membership::Place> places, Nanos ago = Nanos{0}) {
+  void stands(std::vector<Membership::NodeRank> places, Nanos ago = Nanos{0}) {
     steps.push_back({.ago = ago, .places = std::move(places)});
     member = true;
   }
@@ -73,19 +73,20 @@ class FakeFleet final : public Fleet {
     explicit FakeLink(FakeFleet& fleet) : fleet_(fleet) {}
     int descriptor() const noexcept override { return -1; }
     void run_ready() override {
-      for (const Kept& one : kept) {
-        if (one.keeper->due_in() <= Nanos{0}) one.keeper->on_due();
-        one.keeper->keep_house();
+      for (const AttachedTask& one : tasks) {
+        if (one.task->due_in() <= Nanos{0}) one.task->on_due();
+        one.task->run_maintenance();
       }
     }
     void flush() override {}
     void wait(Nanos) override { fleet_.deliver(); }
-    void ask(const store::SharedQuestion& question, store::Asker& asker) override {
-      for (const store::SharedItem& item : question.items) fleet_.asked.emplace_back(item.key);
+    void ask(const store::StoreRequest& question, store::StoreCallback& asker) override {
+      for (const store::StoreItem& item : question.items) fleet_.asked.emplace_back(item.key);
       fleet_.within.push_back(question.within);
       fleet_.soon([this, &question, &asker] { fleet_.answer(question, asker); });
     }
-    void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override {
+    void request_lease(const store::LeaseRequest& question,
+                       store::LeaseCallback& borrower) override {
       fleet_.borrowed.emplace_back(question.key);
       fleet_.soon([this, &question, &borrower] { fleet_.answer(question, borrower); });
     }
@@ -107,7 +108,7 @@ class FakeFleet final : public Fleet {
   // The failure returned instead of an answer, if any.
   template <typename Answer>
   bool fails(Answer& answer) const {
-    using Kind = store::SharedAnswer::Kind;
+    using Kind = store::StoreResponse::Kind;
     if (mode == Mode::answers || mode == Mode::waits) return false;
     answer = {};
     answer.kind = mode == Mode::misconfigured ? Kind::misconfigured : Kind::unavailable;
@@ -116,41 +117,41 @@ class FakeFleet final : public Fleet {
   }
   bool hears() const { return mode != Mode::unavailable && mode != Mode::misconfigured; }
 
-  void answer(const store::SharedQuestion& question, store::Asker& asker) {
-    store::SharedAnswer answer;
-    answer.kind = store::SharedAnswer::Kind::decided;
+  void answer(const store::StoreRequest& question, store::StoreCallback& asker) {
+    store::StoreResponse answer;
+    answer.kind = store::StoreResponse::Kind::decided;
     if (hears()) is_lent(question) ? decide_on_ledgers(question, answer) : decide(question, answer);
     fails(answer);
-    asker.on_answer(answer);
+    asker.on_response(answer);
   }
 
-  void answer(const store::LoanQuestion& question, store::Borrower& borrower) {
-    store::LoanAnswer answer;
+  void answer(const store::LeaseRequest& question, store::LeaseCallback& borrower) {
+    store::LeaseResponse answer;
     if (hears()) {
       answer = lend(*question.limit, ledgers[std::string(question.key)], clock.now(), question);
     }
     fails(answer);
-    borrower.on_loan(answer);
+    borrower.on_lease(answer);
   }
 
   // True if permits of this key are leased. (Then all other keys have ledgers as well.)
-  bool is_lent(const store::SharedQuestion& question) const {
-    const auto has_ledger = [&](const store::SharedItem& item) {
+  bool is_lent(const store::StoreRequest& question) const {
+    const auto has_ledger = [&](const store::StoreItem& item) {
       return ledgers.find(item.key) != ledgers.end();
     };
-    const auto could_have = [](const store::SharedItem& item) {
-      return !store::unfit_for_loans(*item.limit);
+    const auto could_have = [](const store::StoreItem& item) {
+      return !store::why_not_leasable(*item.limit);
     };
     return std::any_of(question.items.begin(), question.items.end(), has_ledger) &&
            std::all_of(question.items.begin(), question.items.end(), could_have);
   }
 
   // As a script without leases: works on the used permits.
-  void decide_on_ledgers(const store::SharedQuestion& question, store::SharedAnswer& answer) {
+  void decide_on_ledgers(const store::StoreRequest& question, store::StoreResponse& answer) {
     std::vector<core::Charge> charges;
     std::vector<core::Receipt> receipts(question.items.size());
     for (std::size_t i = 0; i < question.items.size(); ++i) {
-      const store::SharedItem& item = question.items[i];
+      const store::StoreItem& item = question.items[i];
       charges.push_back({.limit = item.limit,
                          .memory = &ledgers[std::string(item.key)].state,
                          .ask = item.ask,
@@ -160,32 +161,32 @@ class FakeFleet final : public Fleet {
     const Instant now = answer.now = clock.now();
     answer.decisions.resize(charges.size());
     switch (question.verb) {
-      case store::SharedVerb::take:
-      case store::SharedVerb::enter:
+      case store::StoreVerb::take:
+      case store::StoreVerb::enter:
         answer.verdict = core::take(charges, now, {}, receipts, answer.decisions);
         for (const core::Receipt& receipt : receipts) answer.receipts.push_back({receipt, 1});
         break;
-      case store::SharedVerb::settle:
+      case store::StoreVerb::settle:
         answer.verdict = core::settle(charges, now, receipts, answer.decisions);
         for (std::size_t i = 0; i < question.receipts.size(); ++i) {
           question.receipts[i].receipt = receipts[i];
         }
         break;
-      case store::SharedVerb::reset:
+      case store::StoreVerb::reset:
         for (const core::Charge& charge : charges) core::reset(charge.memory);
         break;
-      case store::SharedVerb::peek:
-      case store::SharedVerb::leave:
-      case store::SharedVerb::start:
+      case store::StoreVerb::peek:
+      case store::StoreVerb::leave:
+      case store::StoreVerb::start:
         answer.verdict = core::peek(charges, now, {}, answer.decisions);
         break;
     }
   }
 
-  void decide(const store::SharedQuestion& question, store::SharedAnswer& answer) {
+  void decide(const store::StoreRequest& question, store::StoreResponse& answer) {
     std::vector<store::Item> items;
-    for (const store::SharedItem& item : question.items) {
-      const bool has_record = std::holds_alternative<core::ExactLog>(*item.limit) ||
+    for (const store::StoreItem& item : question.items) {
+      const bool has_record = std::holds_alternative<core::SlidingLog>(*item.limit) ||
                               std::holds_alternative<core::Concurrency>(*item.limit);
       items.push_back(
           {.limit = item.limit,
@@ -201,27 +202,27 @@ class FakeFleet final : public Fleet {
       receipts[i] = question.receipts[i].receipt;
     }
     switch (question.verb) {
-      case store::SharedVerb::take:
-      case store::SharedVerb::enter:
+      case store::StoreVerb::take:
+      case store::StoreVerb::enter:
         answer.verdict = table_.take(items, now, holder, receipts);
         for (const core::Receipt& receipt : receipts) answer.receipts.push_back({receipt, 1});
         break;
-      case store::SharedVerb::peek:
+      case store::StoreVerb::peek:
         answer.verdict = table_.peek(items, now, holder);
         break;
-      case store::SharedVerb::settle:
+      case store::StoreVerb::settle:
         answer.verdict = table_.settle(items, now, receipts);
         for (std::size_t i = 0; i < receipts.size(); ++i) {
           question.receipts[i].receipt = receipts[i];
         }
         break;
-      case store::SharedVerb::reset:
+      case store::StoreVerb::reset:
         table_.reset(items, now);
         break;
-      case store::SharedVerb::leave:
+      case store::StoreVerb::leave:
         answer.left = table_.leave(items, now, holder);
         break;
-      case store::SharedVerb::start:
+      case store::StoreVerb::start:
         break;
     }
     for (store::Item item : items) {
@@ -231,7 +232,7 @@ class FakeFleet final : public Fleet {
   }
 
   std::deque<std::function<void()>> waiting_;
-  store::Table table_{*store::Layout::fitting(std::size_t{1} << 20, std::size_t{1} << 18)};
+  store::Table table_{*store::TableLayout::fitting(std::size_t{1} << 20, std::size_t{1} << 18)};
 };
 
 }  // namespace weir

@@ -14,8 +14,8 @@ namespace weir::test_support {
 
 namespace {
 
-net::Descriptor listen_on(const std::string& path) {
-  net::Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+net::FileDescriptor listen_on(const std::string& path) {
+  net::FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
@@ -84,7 +84,7 @@ void FaultyProxy::run() {
 
 void FaultyProxy::accept_client() {
   drop_client();
-  client_ = net::Descriptor(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  client_ = net::FileDescriptor(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
 }
 
 // Commands that were held run on release, as the remaining bytes of a connection might.

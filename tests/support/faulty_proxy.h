@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/descriptor.h"
+#include "net/file_descriptor.h"
 #include "support/folder.h"
 #include "support/redis_connection.h"
 
@@ -65,9 +65,9 @@ class FaultyProxy {
   RedisConnection server_;
 
   // Used by the thread only.
-  net::Descriptor listener_;
-  net::Descriptor wake_;
-  net::Descriptor client_;
+  net::FileDescriptor listener_;
+  net::FileDescriptor wake_;
+  net::FileDescriptor client_;
   std::string input_;
   std::string held_reply_;
   std::string held_command_;

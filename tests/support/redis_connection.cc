@@ -41,7 +41,7 @@ std::span<const wire::RespValue> RedisConnection::ask(std::string_view command) 
 }
 
 std::string RedisConnection::say(std::initializer_list<std::string_view> words) {
-  store::redis::Arguments arguments;
+  store::redis::CommandArguments arguments;
   for (const std::string_view word : words) arguments.text(word);
   const auto values =
       ask("*" + std::to_string(words.size()) + "\r\n" + std::string(arguments.bytes()));
@@ -50,29 +50,30 @@ std::string RedisConnection::say(std::initializer_list<std::string_view> words) 
                                                       : std::string(value.text);
 }
 
-void BlockingStore::ask(const store::SharedQuestion& question, store::Asker& asker) {
-  asker.on_answer(ask(question));
+void BlockingStore::ask(const store::StoreRequest& question, store::StoreCallback& asker) {
+  asker.on_response(ask(question));
 }
 
-store::SharedAnswer& BlockingStore::ask(const store::SharedQuestion& question) {
-  using Next = store::redis::Conversation::Next;
+store::StoreResponse& BlockingStore::ask(const store::StoreRequest& question) {
+  using ReplyResult = store::redis::LimitScript::ReplyResult;
   conversation_.start(question, {.now = known_});
   talk([&](bool with_source) { conversation_.append_command(command_, with_source); },
-       [&](auto reply) { return conversation_.on_reply(reply, answer_) == Next::again; });
+       [&](auto reply) { return conversation_.on_reply(reply, answer_) == ReplyResult::again; });
   known_ = answer_.now;
   return answer_;
 }
 
-void BlockingStore::borrow(const store::LoanQuestion& question, store::Borrower& borrower) {
-  borrower.on_loan(borrow(question));
+void BlockingStore::request_lease(const store::LeaseRequest& question,
+                                  store::LeaseCallback& borrower) {
+  borrower.on_lease(request_lease(question));
 }
 
-store::LoanAnswer& BlockingStore::borrow(const store::LoanQuestion& question) {
-  using Next = store::redis::Call::Next;
+store::LeaseResponse& BlockingStore::request_lease(const store::LeaseRequest& question) {
+  using ReplyResult = store::redis::RedisCall::ReplyResult;
   loan_ = {};
   if (!loan_talk_.start(question, {.now = known_}, loan_)) return loan_;
   talk([&](bool with_source) { loan_talk_.append_command(command_, with_source); },
-       [&](auto reply) { return loan_talk_.on_reply(reply, loan_) == Next::again; });
+       [&](auto reply) { return loan_talk_.on_reply(reply, loan_) == ReplyResult::again; });
   known_ = loan_.now;
   return loan_;
 }

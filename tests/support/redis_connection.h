@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "store/redis/conversation.h"
-#include "store/redis/loan_talk.h"
-#include "store/shared.h"
+#include "store/redis/lease_script.h"
+#include "store/redis/limit_script.h"
+#include "store/shared_store.h"
 #include "wire/resp_reply.h"
 
 namespace weir::test_support {
@@ -38,10 +38,10 @@ class BlockingStore final : public store::SharedStore {
  public:
   explicit BlockingStore(const std::string& socket) : connection_(socket) {}
 
-  void ask(const store::SharedQuestion& question, store::Asker& asker) override;
-  store::SharedAnswer& ask(const store::SharedQuestion& question);
-  void borrow(const store::LoanQuestion& question, store::Borrower& borrower) override;
-  store::LoanAnswer& borrow(const store::LoanQuestion& question);
+  void ask(const store::StoreRequest& question, store::StoreCallback& asker) override;
+  store::StoreResponse& ask(const store::StoreRequest& question);
+  void request_lease(const store::LeaseRequest& question, store::LeaseCallback& borrower) override;
+  store::LeaseResponse& request_lease(const store::LeaseRequest& question);
   Nanos timeout() const override { return kForever; }
 
   int commands() const { return commands_; }
@@ -53,10 +53,10 @@ class BlockingStore final : public store::SharedStore {
   void talk(Say say, Hear hear);
 
   RedisConnection connection_;
-  store::redis::Conversation conversation_;
-  store::SharedAnswer answer_;
-  store::redis::LoanTalk loan_talk_;
-  store::LoanAnswer loan_;
+  store::redis::LimitScript conversation_;
+  store::StoreResponse answer_;
+  store::redis::LeaseScript loan_talk_;
+  store::LeaseResponse loan_;
   std::string command_;
   Instant known_{};
   int commands_ = 0;

@@ -62,8 +62,8 @@ void draw_calls(Svg& svg, const Plot& plot, const std::vector<Call>& calls) {
 }  // namespace
 
 std::string debt() {
-  Svg svg(800, 470, "How the bucket reckons: a debt in time");
-  heading(svg, "How the bucket reckons: a debt in time",
+  Svg svg(800, 470, "How the bucket computes: a debt in time");
+  heading(svg, "How the bucket computes: a debt in time",
           "10/s burst 5: a call costs 100 ms of debt, at most 5 × 100 ms may be owed.");
   const Plot plot{.corner = {76, 84}, .width = 690, .height = 290, .x = {0, 2}, .y = {0, 700}};
   x_axis(svg, plot, {.step = 0.25, .decimals = 2, .label = "time [s]"});

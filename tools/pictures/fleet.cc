@@ -61,7 +61,7 @@ const Change kChanges[] = {
     {"fleet", measured::fleet_change, "who is asked does not matter"},
     {"leased", measured::leased_change, "lost is what it had borrowed and not spent"},
     {"split", measured::split_change,
-     "its part lies idle until the others may use it; a newcomer begins with nothing"},
+     "its part is idle until the others may use it; a new node starts with nothing"},
 };
 
 std::vector<Point> steps(std::span<const int> rates) {

@@ -62,7 +62,7 @@ std::string queues() {
           "Eight calls at 0 s, four more at 0.5 s. The same calls pass; when they leave differs.");
   const Plot first = panel(svg, 68, "5/s queue 5", "evenly spaced, always", 0);
   panel(svg, 316, "5/s queue 5 delay 2", "two more need not wait", 2);
-  panel(svg, 564, "5/s queue 5 nodelay", "nobody waits", kPlaces);
+  panel(svg, 564, "5/s queue 5 nodelay", "no call waits", kPlaces);
   draw_call_numbers(svg, first);
   legend(svg, {68, 474},
          {{LegendEntry::Mark::passed, "left at once", 120},

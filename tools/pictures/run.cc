@@ -13,14 +13,14 @@ constexpr Instant kStart{std::chrono::minutes{29'453'760}};  // 2026-01-01T00:00
 }  // namespace
 
 Key::Key(core::Limit limit) : limit_(std::move(limit)) {
-  if (std::holds_alternative<core::ExactLog>(limit_)) {
+  if (std::holds_alternative<core::SlidingLog>(limit_)) {
     ring_.resize(static_cast<std::size_t>(core::capacity(limit_)));
   }
 }
 
 core::Charge Key::charge(Nanos max_wait) {
   const core::Memory memory =
-      ring_.empty() ? core::Memory{&state_} : core::Memory{core::Log{head_, ring_}};
+      ring_.empty() ? core::Memory{&state_} : core::Memory{core::AdmissionLog{head_, ring_}};
   return {.limit = &limit_, .memory = memory, .ask = {.max_wait = max_wait}};
 }
 

@@ -31,7 +31,7 @@ class Key {
 
   core::Limit limit_;
   core::State state_{};
-  core::Log::Head head_{};
+  core::AdmissionLog::Head head_{};
   std::vector<core::LogEntry> ring_;
 };
 

@@ -66,8 +66,8 @@ void panel(Svg& svg, double top, Nanos burst_at, std::string_view title) {
                   .height = 170,
                   .x = {0, seconds(kEnd)},
                   .y = {0, 175}};
-  const auto sliding = sound(core::Sliding::make(kRate));
-  const auto exact = sound(core::ExactLog::make(kRate));
+  const auto sliding = sound(core::SlidingCounter::make(kRate));
+  const auto exact = sound(core::SlidingLog::make(kRate));
   const std::vector<Nanos> times = arrivals(burst_at);
   svg.text({76, top + 8}, title, {.size = 14, .bold = true});
   svg.text({76, top + 27},

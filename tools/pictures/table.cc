@@ -8,7 +8,7 @@ namespace weir::pictures {
 namespace {
 
 // A drawing, not a measurement: rows as the memory table lays them out, slot by slot.
-//   #  in use    -  at rest    .  empty    N  where the newcomer goes
+//   #  in use    -  at rest    .  empty    N  where the new key goes
 constexpr double kSlot = 24;
 constexpr double kPitch = 28;
 constexpr double kLeft = 92;
@@ -55,11 +55,11 @@ void draw_fates(Svg& svg, double top) {
     svg.text({kLeft + 96, y}, meaning, font);
   };
   svg.waited({kLeft + 20, top - 4});
-  fate(top, "share", "newcomers together get what one key may have, from a place kept for that");
+  fate(top, "share", "new keys share the allowance of one key, in a slot reserved for that");
   svg.refused({kLeft + 20, top + 18});
-  fate(top + 22, "deny", "newcomers are refused until a key comes to rest");
+  fate(top + 22, "deny", "new keys are refused until another key is at rest");
   svg.passed({kLeft + 20, top + 40});
-  fate(top + 44, "allow", "newcomers pass, and nobody counts them");
+  fate(top + 44, "allow", "new keys pass, and are not counted");
 }
 
 void draw_legend(Svg& svg, double y) {
@@ -70,7 +70,7 @@ void draw_legend(Svg& svg, double y) {
   entry(24, '#', "in use");
   entry(120, '-', "at rest");
   entry(220, '.', "empty");
-  entry(312, 'N', "the newcomer");
+  entry(312, 'N', "the new key");
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ std::string table() {
           "found again at first sight.");
   panel(svg, 196, "Getting full", "###########-##-", "##-##N######-##");
   remarks(svg, 196, "The emptier of its two rows, in the", "place of a key at rest: as good as",
-          "never seen, so nobody can notice.");
+          "never seen, so decisions do not change.");
   panel(svg, 296, "No room", "###############", "###############");
   remarks(svg, 296, "A key in use is never dropped, however",
           "many come: a flood of keys cannot buy", "anybody a fresh start.");

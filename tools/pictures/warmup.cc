@@ -39,7 +39,7 @@ std::vector<Point> price_by_savings(const Smooth& limit, Nanos most) {
 std::vector<Nanos> releases(const Smooth& limit, Nanos end) {
   std::vector<Nanos> times;
   for (core::State state{};;) {
-    const core::Taken taken = take(limit, state, kCreated, {.max_wait = kForever});
+    const core::StepResult taken = take(limit, state, kCreated, {.max_wait = kForever});
     if (taken.decision.wait > end) return times;
     times.push_back(taken.decision.wait);
     state = taken.next;
@@ -62,7 +62,7 @@ constexpr Stroke kWarmingLine{.colour = ink::passed, .width = 2.2};
 void draw_prices(Svg& svg) {
   const Plot plot{.corner = {76, 112}, .width = 290, .height = 250, .x = {0, 4}, .y = {0, 0.7}};
   svg.text({76, 96}, "What the next permit costs", {.size = 14, .bold = true});
-  x_axis(svg, plot, {.step = 1, .label = "time saved up while nobody called [s]"});
+  x_axis(svg, plot, {.step = 1, .label = "time saved up without calls [s]"});
   y_axis(svg, plot, {.step = 0.1, .decimals = 1, .label = "price of a permit [s]"});
   curve(svg, plot, price_by_savings(smooth(), 1s), kSmoothLine);
   curve(svg, plot, price_by_savings(warming(), kWarmup), kWarmingLine);
@@ -91,7 +91,7 @@ void draw_releases(Svg& svg) {
 std::string warmup() {
   Svg svg(800, 440, "Savings are free, or they are cold");
   heading(svg, "Savings are free, or they are cold",
-          "Time in which nobody called pays for later permits; with warm-up it makes them dearer.");
+          "Time without calls pays for later permits; with warm-up it makes them more expensive.");
   draw_prices(svg);
   draw_releases(svg);
   svg.line({76, 418}, {100, 418}, kSmoothLine);

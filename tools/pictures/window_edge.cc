@@ -68,9 +68,9 @@ std::string window_edge() {
           "The same twenty calls, 30 ms apart, asked of three limits of ten a second.");
   panel(svg, 74, sound(core::Window::make(kRate, false)), "10/s window",
         "Ten close one window, ten open the next.");
-  panel(svg, 256, sound(core::Sliding::make(kRate)), "10/s sliding",
+  panel(svg, 256, sound(core::SlidingCounter::make(kRate)), "10/s sliding",
         "The ten before the edge fade, a tenth each 0.1 s.");
-  panel(svg, 438, sound(core::ExactLog::make(kRate)), "10/s sliding exact",
+  panel(svg, 438, sound(core::SlidingLog::make(kRate)), "10/s sliding exact",
         "Every call counts for one second.");
   svg.vertical_text({30, 340}, "calls passed within the past second",
                     {.size = 12, .colour = ink::quiet, .anchor = Anchor::middle});

@@ -114,7 +114,7 @@ Result<core::Limit, Error> ad_hoc_limit(const BenchPlan& plan) {
   if (!limit || plan.target.protocol == WireProtocol::http) return limit;
   const auto numbers = cell_numbers(*limit);
   if (!numbers) return numbers.error();
-  const auto cell = core::Cell::make(numbers->burst, numbers->count, numbers->seconds);
+  const auto cell = core::RedisCell::make(numbers->burst, numbers->count, numbers->seconds);
   if (!cell)
     return Error{"--limit: CL.THROTTLE cannot express this limit; use http://… or --policy"};
   return core::Limit{*cell};

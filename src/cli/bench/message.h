@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/bench/plan.h"
+#include "cli/bench/bench_plan.h"
 #include "core/limit.h"
 
 namespace weir::cli::bench {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "cli/bench/worker.h"
+#include "cli/bench/load_worker.h"
 
 namespace weir::cli::bench {
 
@@ -30,7 +30,7 @@ class Signals {
     sigemptyset(&set);
     for (const int signal : {SIGINT, SIGTERM}) sigaddset(&set, signal);
     pthread_sigmask(SIG_BLOCK, &set, &before_);
-    descriptor_ = net::Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    descriptor_ = net::FileDescriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   ~Signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   Signals(const Signals&) = delete;
@@ -44,7 +44,7 @@ class Signals {
 
  private:
   sigset_t before_{};
-  net::Descriptor descriptor_;
+  net::FileDescriptor descriptor_;
 };
 
 // Raises the limit of open descriptors to the hard limit: each connection needs one.
@@ -100,7 +100,7 @@ class Threads {
  private:
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::atomic<StopMode> stop_ = StopMode::no;
-  net::Descriptor done_;
+  net::FileDescriptor done_;
   std::vector<std::thread> threads_;
 };
 

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "cli/bench/load.h"
-#include "cli/bench/plan.h"
+#include "cli/bench/bench_plan.h"
+#include "cli/bench/load_generator.h"
 #include "cli/bench/tally.h"
 
 namespace weir::cli::bench {

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "cli/bench/answer.h"
-#include "cli/bench/histogram.h"
-#include "cli/bench/plan.h"
+#include "cli/bench/bench_plan.h"
+#include "cli/bench/bench_reply.h"
+#include "cli/bench/latency_histogram.h"
 
 namespace weir::cli::bench {
 

@@ -4,34 +4,36 @@
 #include <type_traits>
 
 #include "base/saturating.h"
-#include "store/fit.h"
+#include "store/why_not_shareable.h"
 
 namespace weir::store::lease {
 
 namespace {
 
 using core::Bucket;
-using core::Quota;
-using core::Sliding;
+using core::CalendarWindow;
+using core::SlidingCounter;
 using core::State;
 using core::Window;
 
 constexpr std::int64_t kMicro = 1000;
 
-Permits clamped_count(Permits permits) { return std::clamp<Permits>(permits, 0, kMostCount); }
+Permits clamped_count(Permits permits) { return std::clamp<Permits>(permits, 0, kMaxSharedCount); }
 
 // ---- Accounts: the occupied part of a limit, for the duration of one request
 
 class BucketAccount {
  public:
-  BucketAccount(const Bucket& limit, const State& state, Instant now, const LoanQuestion& question)
-      : limit_(limit), found_(carried(limit, state, now, nullptr)), now_(in_range(now)) {
+  BucketAccount(const Bucket& limit, const State& state, Instant now, const LeaseRequest& question)
+      : limit_(limit),
+        found_(state_under_current_limit(limit, state, now, nullptr)),
+        now_(in_range(now)) {
     const Instant since = core::present_since(question.history);
     if (since > Instant{}) priced_since_ = instant((ns(since) / kMicro + 1) * kMicro);
     const auto parts = static_cast<Int128>(found_.what >> core::gcra::kPartsShift);
     const Nanos ahead = between(now_, core::instant_of(found_.when));
-    const Int128 debt = Int128{ahead.count()} * limit.pace.parts + parts;
-    debt_ = was_ = std::clamp<Int128>(debt, 0, kMostLentDebt);
+    const Int128 debt = Int128{ahead.count()} * limit.interval.parts + parts;
+    debt_ = was_ = std::clamp<Int128>(debt, 0, kMaxLeasedDebt);
   }
 
   Instant as_of() const { return now_; }
@@ -49,7 +51,7 @@ class BucketAccount {
     const Nanos ago = until(std::max(then, priced_since_), now_);
     debt_ = std::max(debt_, price_of(outstanding) - in_parts(ago));
   }
-  void charge(Permits permits) { debt_ = std::min(debt_ + price_of(permits), kMostLentDebt); }
+  void charge(Permits permits) { debt_ = std::min(debt_ + price_of(permits), kMaxLeasedDebt); }
   void give_back(Permits permits) {
     debt_ = std::max<Int128>(debt_ - price_of(permits), 0);
     gives_back_ = gives_back_ || permits > 0;
@@ -71,13 +73,13 @@ class BucketAccount {
       const Int128 above = price_of(outstanding) - room;
       if (above > 0) wait = std::max(wait, in_parts(between(now_, loan.ends)) + above);
     }
-    return std::max(alone, Nanos{to_int64(ceil_div(wait, limit_.pace.parts))});
+    return std::max(alone, Nanos{to_int64(ceil_div(wait, limit_.interval.parts))});
   }
 
   State state() const {
     if (debt_ == was_) return found_;
-    const Int128 nanos = debt_ / limit_.pace.parts;
-    const auto rest = static_cast<std::uint64_t>(debt_ - nanos * limit_.pace.parts);
+    const Int128 nanos = debt_ / limit_.interval.parts;
+    const auto rest = static_cast<std::uint64_t>(debt_ - nanos * limit_.interval.parts);
     // As after a refund: no receipt may match a state that others have changed.
     constexpr std::uint64_t one_more = core::gcra::kStampMask + 1;
     const std::uint64_t refunds =
@@ -88,9 +90,9 @@ class BucketAccount {
   }
 
  private:
-  Int128 price() const { return limit_.pace.price; }
-  Int128 price_of(Permits permits) const { return std::min(permits * price(), kMostLentDebt); }
-  Int128 in_parts(Nanos span) const { return Int128{span.count()} * limit_.pace.parts; }
+  Int128 price() const { return limit_.interval.price; }
+  Int128 price_of(Permits permits) const { return std::min(permits * price(), kMaxLeasedDebt); }
+  Int128 in_parts(Nanos span) const { return Int128{span.count()} * limit_.interval.parts; }
 
   const Bucket& limit_;
   const State found_;
@@ -108,10 +110,10 @@ core::Span span_at(const Window& limit, const State& state, Instant t) {
   return goes_on ? core::Span{opened, later(opened, limit.period)}
                  : core::Span{t, later(t, limit.period)};
 }
-core::Span span_at(const Quota& limit, const State&, Instant t) {
+core::Span span_at(const CalendarWindow& limit, const State&, Instant t) {
   return limit.calendar->span_at(t);
 }
-core::Span span_at(const Sliding& limit, const State&, Instant t) {
+core::Span span_at(const SlidingCounter& limit, const State&, Instant t) {
   return core::aligned_span(limit.period, t);
 }
 
@@ -121,8 +123,9 @@ constexpr std::uint64_t kCurrent = 0xffff'ffff;
 template <typename L>
 Permits used_in(const L&, const State& state, core::Span span) {
   if (core::instant_of(state.when) < span.start) return 0;
-  constexpr std::uint64_t counted = std::is_same_v<L, Sliding> ? kCurrent : ~std::uint64_t{0};
-  return static_cast<Permits>(std::min<std::uint64_t>(state.what & counted, kMostCount));
+  constexpr std::uint64_t counted =
+      std::is_same_v<L, SlidingCounter> ? kCurrent : ~std::uint64_t{0};
+  return static_cast<Permits>(std::min<std::uint64_t>(state.what & counted, kMaxSharedCount));
 }
 
 // The permits that may be used in the window: the count minus the weighted count of the previous
@@ -131,7 +134,7 @@ template <typename L>
 Permits usable(const L& limit, const State&, core::Span, Instant) {
   return limit.count;
 }
-Permits usable(const Sliding& limit, const State& state, core::Span span, Instant t) {
+Permits usable(const SlidingCounter& limit, const State& state, core::Span span, Instant t) {
   const bool current = core::instant_of(state.when) >= span.start;
   const State before =
       current ? State{.when = core::word_of(t), .what = state.what & ~kCurrent} : state;
@@ -142,7 +145,7 @@ Permits usable(const Sliding& limit, const State& state, core::Span span, Instan
 template <typename L>
 class WindowAccount {
  public:
-  WindowAccount(const L& limit, const State& state, Instant now, const LoanQuestion&)
+  WindowAccount(const L& limit, const State& state, Instant now, const LeaseRequest&)
       : limit_(limit),
         found_(state),
         now_(in_range(now)),
@@ -212,10 +215,10 @@ std::vector<LeaseGrant>::iterator find(std::vector<LeaseGrant>& loans, std::stri
 template <typename Account>
 class Lending {
  public:
-  Lending(Account& account, Ledger& ledger, Instant now, const LoanQuestion& question)
+  Lending(Account& account, Ledger& ledger, Instant now, const LeaseRequest& question)
       : account_(account), ledger_(ledger), now_(in_range(now)), question_(question) {}
 
-  LoanAnswer answer() {
+  LeaseResponse answer() {
     std::vector<LeaseGrant> loans = ledger_.loans;
     const auto found = find(loans, question_.borrower);
     const bool is_over = found != loans.end() && account_.is_over(found->ends);
@@ -259,7 +262,7 @@ class Lending {
     own.lent = available < least() ? 0 : std::min(wanted(), available);
     own.outstanding += own.lent;
     account_.charge(own.lent);
-    const std::int64_t micros = std::clamp(question_.term, Nanos{0}, kLongestTerm) / Nanos{kMicro};
+    const std::int64_t micros = std::clamp(question_.term, Nanos{0}, kMaxLeaseTerm) / Nanos{kMicro};
     // Never earlier than in the last answer: the borrower may not receive this one.
     const Instant ends = instant((ns(now_) / kMicro + micros) * kMicro);
     own.ends = std::min(std::max(ends, own.ends), account_.end());
@@ -273,14 +276,14 @@ class Lending {
 
   // In whole microseconds, the unit of stores.
   Nanos spent_ago() const {
-    return std::clamp(question_.spent_ago, Nanos{0}, kLongestTerm) / kMicro * kMicro;
+    return std::clamp(question_.spent_ago, Nanos{0}, kMaxLeaseTerm) / kMicro * kMicro;
   }
 
-  LoanAnswer told(LeaseGrant own, std::vector<LeaseGrant>& loans) const {
+  LeaseResponse told(LeaseGrant own, std::vector<LeaseGrant>& loans) const {
     const bool refused = own.lent == 0 && wanted() > 0;
     std::stable_sort(loans.begin(), loans.end(),
                      [](const LeaseGrant& a, const LeaseGrant& b) { return a.ends > b.ends; });
-    return {.kind = SharedAnswer::Kind::decided,
+    return {.kind = StoreResponse::Kind::decided,
             .now = now_,
             .lent = own.lent,
             .kept = own.kept,
@@ -299,13 +302,13 @@ class Lending {
   Account& account_;
   Ledger& ledger_;
   const Instant now_;
-  const LoanQuestion& question_;
+  const LeaseRequest& question_;
 };
 
 template <typename Account, typename L>
-LoanAnswer lend_from(const L& limit, Ledger& ledger, Instant now, const LoanQuestion& question) {
+LeaseResponse lend_from(const L& limit, Ledger& ledger, Instant now, const LeaseRequest& question) {
   Account account(limit, ledger.state, now, question);
-  LoanAnswer answer = Lending<Account>(account, ledger, now, question).answer();
+  LeaseResponse answer = Lending<Account>(account, ledger, now, question).answer();
   const State state = account.state();
   answer.remaining = remaining(limit, state, now);
   answer.reset_after = until(in_range(now), rest_at(limit, state, now));
@@ -314,18 +317,18 @@ LoanAnswer lend_from(const L& limit, Ledger& ledger, Instant now, const LoanQues
 
 }  // namespace
 
-LoanAnswer lend(const core::Limit& limit, Ledger& ledger, Instant now,
-                const LoanQuestion& question) {
-  if (auto flaw = unfit_for_loans(limit)) {
-    return {.kind = SharedAnswer::Kind::misconfigured, .error = std::move(*flaw)};
+LeaseResponse lend(const core::Limit& limit, Ledger& ledger, Instant now,
+                   const LeaseRequest& question) {
+  if (auto flaw = why_not_leasable(limit)) {
+    return {.kind = StoreResponse::Kind::misconfigured, .error = std::move(*flaw)};
   }
   return std::visit(
-      [&](const auto& l) -> LoanAnswer {
+      [&](const auto& l) -> LeaseResponse {
         using L = std::decay_t<decltype(l)>;
         if constexpr (std::is_same_v<L, Bucket>) {
           return lend_from<BucketAccount>(l, ledger, now, question);
-        } else if constexpr (std::is_same_v<L, Window> || std::is_same_v<L, Quota> ||
-                             std::is_same_v<L, Sliding>) {
+        } else if constexpr (std::is_same_v<L, Window> || std::is_same_v<L, CalendarWindow> ||
+                             std::is_same_v<L, SlidingCounter>) {
           return lend_from<WindowAccount<L>>(l, ledger, now, question);
         } else {
           return {};  // excluded by the check above

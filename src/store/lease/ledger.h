@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/limit.h"
-#include "store/shared.h"
+#include "store/shared_store.h"
 
 // The lender's side of leases: the data that a store keeps for a leased key, and its answers.
 //
@@ -37,13 +37,13 @@ struct Ledger {
   std::vector<LeaseGrant> loans{};
 };
 
-// Answers a request for a lease. If the limit cannot be leased (store/fit.h), the answer is
-// `misconfigured` with the reason.
+// Answers a request for a lease. If the limit cannot be leased (store/why_not_shareable.h), the
+// answer is `misconfigured` with the reason.
 //
 // Permits that the borrower reports as held but that are not recorded as lent, because the store
 // has lost its data or the lease has ended, are lent again as far as they are available. Permits
 // lent in a window that is over are not kept.
-LoanAnswer lend(const core::Limit& limit, Ledger& ledger, Instant now,
-                const LoanQuestion& question);
+LeaseResponse lend(const core::Limit& limit, Ledger& ledger, Instant now,
+                   const LeaseRequest& question);
 
 }  // namespace weir::store::lease

@@ -14,7 +14,7 @@ Fingerprint fingerprint(std::uint64_t seed, std::uint64_t limit, KeyKind kind, s
   std::uint64_t low = hash.low64 & Fingerprint::kLowBits;
   low &= ~(Fingerprint::kRecord | Fingerprint::kOverflow);
   if (has_record) low |= Fingerprint::kRecord;
-  if (kind == KeyKind::sharing) low |= Fingerprint::kOverflow;
+  if (kind == KeyKind::overflow) low |= Fingerprint::kOverflow;
   return {.high = hash.high64, .low = low};
 }
 

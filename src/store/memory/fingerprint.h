@@ -25,9 +25,9 @@ struct Fingerprint {
 
 // Domain separation: equal bytes of different kinds have different fingerprints.
 enum class KeyKind : std::uint8_t {
-  whole,    // a key as given
-  parts,    // the encoded parts of a key
-  sharing,  // the overflow state of a limit: no key
+  whole,     // a key as given
+  parts,     // the encoded parts of a key
+  overflow,  // the overflow state of a limit: no key
 };
 
 // `limit` is a hash of the limit's identity.

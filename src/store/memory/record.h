@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "core/holders.h"
-#include "core/log.h"
+#include "core/sliding_log.h"
 #include "store/memory/fingerprint.h"
 
 namespace weir::store {
@@ -34,7 +34,7 @@ class Record {
   std::size_t bytes() const { return bytes_for(capacity_, entry_bytes_); }
   // Validates the header, for a restart.
   bool is_sound(const Fingerprint& owner) const {
-    const core::Log::Head h = head();
+    const core::AdmissionLog::Head h = head();
     const bool known =
         entry_bytes_ == sizeof(core::LogEntry) || entry_bytes_ == sizeof(core::Holder);
     return owner_ == owner && known && capacity_ > 0 && h.first < capacity_ && h.size <= capacity_;
@@ -47,12 +47,12 @@ class Record {
   }
 
   // For holders, only `size` is used.
-  core::Log::Head head() const {
+  core::AdmissionLog::Head head() const {
     const std::uint64_t word = head_.load(std::memory_order_relaxed);
     return {.first = static_cast<std::uint32_t>(word),
             .size = static_cast<std::uint32_t>(word >> 32)};
   }
-  void set_head(core::Log::Head head) {
+  void set_head(core::AdmissionLog::Head head) {
     head_.store(std::uint64_t{head.size} << 32 | head.first, std::memory_order_release);
   }
   template <typename Entry>
@@ -63,7 +63,7 @@ class Record {
  private:
   template <typename Entry>
   bool all_sound() {
-    const core::Log::Head h = head();
+    const core::AdmissionLog::Head h = head();
     // Holders without permits would exceed the capacity. A log's newest entry may be empty: its
     // time protects against a clock that steps back.
     constexpr Permits min = std::is_same_v<Entry, core::Holder> ? 1 : 0;

@@ -46,7 +46,7 @@ std::uint64_t random_seed() {
   return seed;
 }
 
-void write_header(Header& header, const Layout& layout, std::uint64_t seed) {
+void write_header(Header& header, const TableLayout& layout, std::uint64_t seed) {
   std::copy(std::begin(kMagic), std::end(kMagic), header.magic);
   header.format = kFormat;
   header.seed = seed;
@@ -94,10 +94,10 @@ std::optional<Error> allocate(int fd, std::size_t bytes, const std::string& path
 
 // True if each part of a table by itself fits into a file of that size. The sum alone is not
 // enough, since it may have wrapped around.
-bool is_possible(const Layout& layout, std::uint64_t size) {
+bool is_possible(const TableLayout& layout, std::uint64_t size) {
   const std::uint64_t max_rows = size / sizeof(Row);
-  return layout.rows >= 1 && layout.rows <= max_rows && layout.sharing_rows >= 1 &&
-         layout.sharing_rows <= max_rows && layout.record_bytes <= size &&
+  return layout.rows >= 1 && layout.rows <= max_rows && layout.overflow_rows >= 1 &&
+         layout.overflow_rows <= max_rows && layout.record_bytes <= size &&
          layout.note_bytes <= size;
 }
 
@@ -134,7 +134,8 @@ std::string damage_of(int fd, std::uint64_t size) {
 }
 
 // Renames the file and fills in the note.
-std::optional<Error> set_aside(const std::string& path, const std::string& damage, Opened& opened) {
+std::optional<Error> set_aside(const std::string& path, const std::string& damage,
+                               StateFileReport& opened) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   opened.set_aside =
@@ -149,8 +150,8 @@ std::optional<Error> set_aside(const std::string& path, const std::string& damag
 
 }  // namespace
 
-Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_bytes,
-                                      std::size_t note_bytes) {
+Result<TableLayout, Error> TableLayout::fitting(std::size_t bytes, std::size_t record_bytes,
+                                                std::size_t note_bytes) {
   const std::size_t records = round_up(record_bytes, kPage);
   const std::size_t notes = round_up(note_bytes, kPage);
   const std::size_t smallest = kPage + 3 * sizeof(Row) + notes + records;
@@ -164,31 +165,31 @@ Result<Layout, Error> Layout::fitting(std::size_t bytes, std::size_t record_byte
   }
   const std::uint64_t all = (bytes - kPage - records - notes) / sizeof(Row);
   const std::uint64_t overflow = std::max<std::uint64_t>(all / 64, 1);
-  return Layout{.rows = all - overflow,
-                .sharing_rows = overflow,
-                .record_bytes = records,
-                .note_bytes = notes};
+  return TableLayout{.rows = all - overflow,
+                     .overflow_rows = overflow,
+                     .record_bytes = records,
+                     .note_bytes = notes};
 }
 
-Result<Layout, Error> Layout::for_keys(std::uint64_t keys, std::size_t record_bytes) {
+Result<TableLayout, Error> TableLayout::for_keys(std::uint64_t keys, std::size_t record_bytes) {
   // The first row overflows when about 82 % of the slots are live, rarely at 79 %. 75 % is safe.
   constexpr std::uint64_t keys_in_100_rows = 75 * Row::kSlots;
   constexpr std::uint64_t extra_rows = 8;  // small tables vary more
   if (keys == 0) return Error{"a table needs room for at least one key"};
   if (keys > std::uint64_t{1} << 40) return Error{"too many keys for one table: at most 2^40"};
-  return Layout{.rows = keys * 100 / keys_in_100_rows + extra_rows,
-                .sharing_rows = 1,
-                .record_bytes = round_up(record_bytes, kPage)};
+  return TableLayout{.rows = keys * 100 / keys_in_100_rows + extra_rows,
+                     .overflow_rows = 1,
+                     .record_bytes = round_up(record_bytes, kPage)};
 }
 
-std::size_t Layout::bytes() const {
-  return kPage + (rows + sharing_rows) * sizeof(Row) + record_bytes + note_bytes;
+std::size_t TableLayout::bytes() const {
+  return kPage + (rows + overflow_rows) * sizeof(Row) + record_bytes + note_bytes;
 }
 
 Region::Region(std::span<std::byte> memory, int fd, std::string path)
     : memory_(memory), fd_(fd), path_(std::move(path)) {}
 
-Region Region::anonymous(const Layout& layout) {
+Region Region::anonymous(const TableLayout& layout) {
   // Huge pages, where available, avoid most TLB misses.
   const std::size_t bytes = layout.bytes();
   const std::size_t align = bytes >= 2 * kHugePage ? kHugePage : kPage;
@@ -207,8 +208,8 @@ Region Region::anonymous(const Layout& layout) {
   return Region({data, bytes}, -1, {});
 }
 
-Result<Region, Error> Region::successor(const std::string& path, const Layout& layout,
-                                        std::uint64_t seed) {
+Result<Region, Error> Region::create_replacement(const std::string& path, const TableLayout& layout,
+                                                 std::uint64_t seed) {
   const std::string name = path + ".new";
   auto file = files::create(name, is_unfinished);
   if (!file) return file.error();
@@ -274,7 +275,8 @@ bool is_regular(const std::string& path) {
 }
 
 // Opens the file at `path`, locks it and validates its first page.
-Result<std::pair<FileStatus, int>, Error> inspect(const std::string& path, Opened& opened) {
+Result<std::pair<FileStatus, int>, Error> inspect(const std::string& path,
+                                                  StateFileReport& opened) {
   using Inspected = std::pair<FileStatus, int>;
   if (!is_regular(path)) return not_regular(path);
   File file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
@@ -299,13 +301,14 @@ Result<std::pair<FileStatus, int>, Error> inspect(const std::string& path, Opene
 
 }  // namespace
 
-Result<Region, Error> Region::file(const std::string& path, const Layout& layout, Opened& opened) {
+Result<Region, Error> Region::file(const std::string& path, const TableLayout& layout,
+                                   StateFileReport& opened) {
   for (;;) {
     const auto inspected = inspect(path, opened);
     if (!inspected) return inspected.error();
     if (inspected->first == FileStatus::changed) continue;
     if (inspected->first == FileStatus::missing) {
-      auto made = successor(path, layout, random_seed());
+      auto made = create_replacement(path, layout, random_seed());
       if (!made) return made;
       const auto placed = made->move_to_free_path(path);
       if (placed && *placed) return made;
@@ -351,13 +354,13 @@ Region::~Region() {
 }
 
 std::span<Row> Region::rows() const {
-  const Layout& layout = header().layout;
-  return {reinterpret_cast<Row*>(memory_.data() + kPage), layout.rows + layout.sharing_rows};
+  const TableLayout& layout = header().layout;
+  return {reinterpret_cast<Row*>(memory_.data() + kPage), layout.rows + layout.overflow_rows};
 }
 
 std::span<std::byte> Region::records() const {
-  const Layout& layout = header().layout;
-  return memory_.subspan(kPage + (layout.rows + layout.sharing_rows) * sizeof(Row),
+  const TableLayout& layout = header().layout;
+  return memory_.subspan(kPage + (layout.rows + layout.overflow_rows) * sizeof(Row),
                          layout.record_bytes);
 }
 

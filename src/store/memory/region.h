@@ -14,20 +14,20 @@
 namespace weir::store {
 
 // The sizes of the parts of a table.
-struct Layout {
+struct TableLayout {
   std::uint64_t rows = 1;
-  std::uint64_t sharing_rows = 1;  // for overflow states
-  std::uint64_t record_bytes = 0;  // for exact sliding windows and holders
-  std::uint64_t note_bytes = 0;    // for the owner's note: two halves (notes.h)
+  std::uint64_t overflow_rows = 1;  // for overflow states
+  std::uint64_t record_bytes = 0;   // for exact sliding windows and holders
+  std::uint64_t note_bytes = 0;     // for the owner's note: two halves (notes.h)
 
   // The largest table in `bytes`, of which `record_bytes` are for records and `note_bytes` for
   // notes.
-  static Result<Layout, Error> fitting(std::size_t bytes, std::size_t record_bytes,
-                                       std::size_t note_bytes = 0);
+  static Result<TableLayout, Error> fitting(std::size_t bytes, std::size_t record_bytes,
+                                            std::size_t note_bytes = 0);
   // A table with room for `keys` live keys under one limit.
-  static Result<Layout, Error> for_keys(std::uint64_t keys, std::size_t record_bytes);
+  static Result<TableLayout, Error> for_keys(std::uint64_t keys, std::size_t record_bytes);
   std::size_t bytes() const;
-  friend bool operator==(const Layout&, const Layout&) = default;
+  friend bool operator==(const TableLayout&, const TableLayout&) = default;
 };
 
 // The first page of a table: its format, and whether it was closed cleanly.
@@ -36,7 +36,7 @@ struct alignas(64) Header {
   char magic[7];
   char format;
   std::uint64_t seed;
-  Layout layout;
+  TableLayout layout;
   std::uint64_t checksum;  // of the above
 
   // Mutable.
@@ -46,11 +46,11 @@ struct alignas(64) Header {
 };
 
 // The result of opening a state file.
-struct Opened {
+struct StateFileReport {
   bool restored = false;         // an existing file was opened
   bool after_power_cut = false;  // data that the system had not written to disk may be missing
   std::uint64_t dropped = 0;     // invalid slots
-  Nanos disbelieved{0};          // how far the file's time was ahead of the clock, if implausible
+  Nanos rejected_clock_lead{0};  // how far the file's time was ahead of the clock, if implausible
   std::string set_aside;         // the new name of a file that could not be used
   std::string note;              // a message about set_aside; empty if there is none
 };
@@ -59,17 +59,18 @@ struct Opened {
 class Region {
  public:
   // Zeroed memory of this process. Throws std::bad_alloc.
-  static Region anonymous(const Layout& layout);
+  static Region anonymous(const TableLayout& layout);
 
   // Opens the state file at `path`, or creates it with all of its blocks allocated, so that a full
   // disk is detected now and not later. A damaged state file is renamed and never changed again. A
   // file that is not a state file is an error and stays unchanged. An existing file keeps its own
   // layout, which may differ from `layout`.
-  static Result<Region, Error> file(const std::string& path, const Layout& layout, Opened& opened);
+  static Result<Region, Error> file(const std::string& path, const TableLayout& layout,
+                                    StateFileReport& opened);
 
   // Creates a new file beside `path`, which can replace it.
-  static Result<Region, Error> successor(const std::string& path, const Layout& layout,
-                                         std::uint64_t seed);
+  static Result<Region, Error> create_replacement(const std::string& path,
+                                                  const TableLayout& layout, std::uint64_t seed);
   // Renames this file to `path`, replacing the file there.
   std::optional<Error> replace_file(const std::string& path);
   // The same, but does not replace: returns false if there is a file.

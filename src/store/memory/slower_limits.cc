@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxPrices = 4096;
 
-bool comes_before(const SlowerLimits::Price& a, const SlowerLimits::Price& b) {
+bool comes_before(const SlowerLimits::PriceRise& a, const SlowerLimits::PriceRise& b) {
   return a.stamp < b.stamp;
 }
 
@@ -19,7 +19,7 @@ Instant rest_under(const core::Limit& limit, const core::State& state, bool has_
     using L = std::remove_cvref_t<decltype(l)>;
     // States of NginxQueue hold milliseconds, those of other limits nanoseconds.
     constexpr std::uint64_t in_millis = std::uint64_t{1} << 50;  // as milliseconds: year 37648
-    if constexpr (std::is_same_v<L, core::ExactLog>) {
+    if constexpr (std::is_same_v<L, core::SlidingLog>) {
       return has_record ? later(in_range(then), l.period) : Instant{};
     } else if constexpr (std::is_same_v<L, core::Concurrency> || std::is_same_v<L, core::Bucket>) {
       return {};  // hold times do not change; buckets are handled by prices
@@ -34,7 +34,7 @@ Instant rest_under(const core::Limit& limit, const core::State& state, bool has_
 
 }  // namespace
 
-void SlowerLimits::add(const Price& price) {
+void SlowerLimits::add(const PriceRise& price) {
   const auto position = std::lower_bound(prices_.begin(), prices_.end(), price, comes_before);
   if (position == prices_.end() || position->stamp != price.stamp) {
     prices_.insert(position, price);
@@ -46,14 +46,14 @@ void SlowerLimits::add(const Price& price) {
 
 SlowerLimits SlowerLimits::at(Instant now) const {
   SlowerLimits next;
-  for (const Price& price : prices_) {
+  for (const PriceRise& price : prices_) {
     if (price.until > now) next.prices_.push_back(price);
   }
-  for (const Other& other : others_) {
+  for (const LimitChange& other : others_) {
     if (other.until > now) next.others_.push_back(other);
   }
   while (next.prices_.size() > kMaxPrices) {
-    next.prices_.erase(std::ranges::min_element(next.prices_, {}, &Price::since));
+    next.prices_.erase(std::ranges::min_element(next.prices_, {}, &PriceRise::since));
   }
   return next;
 }
@@ -61,7 +61,7 @@ SlowerLimits SlowerLimits::at(Instant now) const {
 Instant SlowerLimits::rest_of(const core::State& state, bool has_record, Instant rest) const {
   Instant latest = rest;
   if (!has_record) {
-    const Price sought{.stamp = state.what & core::gcra::kStampMask, .since = Instant::min()};
+    const PriceRise sought{.stamp = state.what & core::gcra::kStampMask, .since = Instant::min()};
     const auto price = std::lower_bound(prices_.begin(), prices_.end(), sought, comes_before);
     if (price != prices_.end() && price->stamp == sought.stamp && latest > price->since) {
       const auto left = static_cast<double>(between(price->since, latest).count());
@@ -70,7 +70,7 @@ Instant SlowerLimits::rest_of(const core::State& state, bool has_record, Instant
                      Nanos{static_cast<std::int64_t>(std::min(left * price->ratio, longest))});
     }
   }
-  for (const Other& other : others_) {
+  for (const LimitChange& other : others_) {
     if (rest <= other.since) continue;
     latest = std::max(latest, rest_under(other.limit, state, has_record, other.since));
   }

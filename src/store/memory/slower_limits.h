@@ -14,34 +14,34 @@ namespace weir::store {
 class SlowerLimits {
  public:
   // A bucket whose price has risen.
-  struct Price {
+  struct PriceRise {
     std::uint64_t stamp = 0;  // of the states that were written at the old price
     Instant since{};          // the first rise
     Instant until{};          // the latest rest time of such a state
     double ratio = 1;         // the highest price since then divided by the old one, rounded up
   };
   // A changed limit by another algorithm, under which usage now counts for longer.
-  struct Other {
+  struct LimitChange {
     core::Limit limit;
     Instant since{};
     Instant until{};
   };
 
-  void add(const Price& price);
-  void add(Other other) { others_.push_back(std::move(other)); }
+  void add(const PriceRise& price);
+  void add(LimitChange other) { others_.push_back(std::move(other)); }
   // The entries that are still relevant at `now`. Drops the earliest price rises if there are too
   // many.
   SlowerLimits at(Instant now) const;
   bool empty() const { return prices_.empty() && others_.empty(); }
-  const std::vector<Price>& prices() const { return prices_; }
+  const std::vector<PriceRise>& prices() const { return prices_; }
 
   // The actual rest time of a slot whose own rest time is `rest`. Never too early; may be too late
   // for keys of other limits.
   Instant rest_of(const core::State& state, bool has_record, Instant rest) const;
 
  private:
-  std::vector<Price> prices_;  // by stamp
-  std::vector<Other> others_;
+  std::vector<PriceRise> prices_;  // by stamp
+  std::vector<LimitChange> others_;
 };
 
 }  // namespace weir::store

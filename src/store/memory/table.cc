@@ -7,7 +7,7 @@
 #include <new>
 #include <thread>
 
-#include "store/memory/claims.h"
+#include "store/memory/locked_plan.h"
 
 namespace weir::store {
 
@@ -43,8 +43,8 @@ class LockedRows {
 };
 
 std::size_t entry_bytes_of(const core::Limit& limit) {
-  return std::holds_alternative<core::ExactLog>(limit) ? sizeof(core::LogEntry)
-                                                       : sizeof(core::Holder);
+  return std::holds_alternative<core::SlidingLog>(limit) ? sizeof(core::LogEntry)
+                                                         : sizeof(core::Holder);
 }
 
 // The state of a slot with a record: the second word is the handle of the record, the first word
@@ -58,13 +58,15 @@ Arena::Handle record_named_by(const core::State& state) {
 
 // ---- Creating and opening
 
-Table::Table(const Layout& layout) : Table(Region::anonymous(layout)) { arena_.finish_restore(); }
+Table::Table(const TableLayout& layout) : Table(Region::anonymous(layout)) {
+  arena_.finish_restore();
+}
 
 Table::Table(Region region)
     : region_(std::move(region)),
       rows_(region_.rows()),
       row_count_(region_.header().layout.rows),
-      overflow_row_count_(region_.header().layout.sharing_rows),
+      overflow_row_count_(region_.header().layout.overflow_rows),
       seed_(region_.header().seed),
       resumes_at_(core::instant_of(region_.header().last_time.load())),
       resets_(std::min<std::size_t>(rows_.size(), 16'384)),
@@ -104,11 +106,12 @@ std::string real_path(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, Instant now,
-                                                  Opened& opened, const ReadSlower& read_slower) {
+                                                  StateFileReport& opened,
+                                                  const ReadSlower& read_slower) {
   const auto eighth = static_cast<std::ptrdiff_t>(options.bytes / 8);
   const auto records = options.record_bytes < 0 ? eighth : options.record_bytes;
   const std::size_t notes = options.state_file.empty() ? 0 : note_bytes_of(options.bytes);
-  const auto layout = Layout::fitting(options.bytes, static_cast<std::size_t>(records), notes);
+  const auto layout = TableLayout::fitting(options.bytes, static_cast<std::size_t>(records), notes);
   if (!layout) return layout.error();
   if (options.state_file.empty()) return std::make_unique<Table>(*layout);
 
@@ -116,7 +119,7 @@ Result<std::unique_ptr<Table>, Error> Table::open(const MemoryOptions& options, 
   auto region = Region::file(path, *layout, opened);
   if (!region) return region.error();
   std::unique_ptr<Table> table(new Table(*std::move(region)));
-  opened.disbelieved = table->restore_time(now);
+  opened.rejected_clock_lead = table->restore_time(now);
   opened.dropped = table->restore(now);
   if (table->region_.header().layout != *layout) {
     if (read_slower) table->set_slower(read_slower(table->notes_.text()));
@@ -173,9 +176,9 @@ bool Table::restore_record(Slot& slot) {
 // Copies everything that is not at rest into a file of the new size, which then replaces the old
 // one. Until then the old file stays unchanged.
 Result<std::unique_ptr<Table>, Error> Table::resized(std::unique_ptr<Table> old,
-                                                     const std::string& path, const Layout& layout,
-                                                     Instant now) {
-  auto region = Region::successor(path, layout, old->seed_);
+                                                     const std::string& path,
+                                                     const TableLayout& layout, Instant now) {
+  auto region = Region::create_replacement(path, layout, old->seed_);
   if (!region) return region.error();
   std::unique_ptr<Table> table(new Table(*std::move(region)));
   table->arena_.finish_restore();
@@ -304,7 +307,8 @@ bool Table::lock_overflow(const Item& item, LockedEntry& overflow, Instant now) 
   // thread has locked the overflow state before it looks for the key. So at least one of the two
   // sees the change of the other.
   synchronize(item.key);
-  if (lock_slot(item.sharing, IfMissing::ignore, overflow, now) != LockResult::locked) return false;
+  if (lock_slot(item.overflow_key, IfMissing::ignore, overflow, now) != LockResult::locked)
+    return false;
   const bool is_in_use =
       !overflow.found.never_seen() && !Row::is_at_rest(*overflow.slot, now, slower_limits().get());
   if (is_in_use) return true;
@@ -348,8 +352,8 @@ bool Table::has_changed(const Fingerprint& key, const core::State& found) noexce
 Table::LockResult Table::insert(const Fingerprint& key, LockedEntry& entry, Instant& now) {
   Row& first = first_row(key);
   Row& second = second_row(key);
-  // The fast path during a flood of new keys. Looks for the key again, because it may be salt those
-  // that have filled the rows since.
+  // The fast path during a flood of new keys. Looks for the key again, because it may be among
+  // those that have filled the rows since.
   if (first.is_full(now) && second.is_full(now)) {
     return find(key) == nullptr ? LockResult::no_room : LockResult::absent;
   }
@@ -434,16 +438,16 @@ bool Table::attach_record(LockedEntry& entry, const core::Limit& limit, IfMissin
   }
   if (if_missing != IfMissing::insert) return true;
   if (entry.record == nullptr) return grow_record(entry, 1, entry_bytes, now);
-  if (const auto* log = std::get_if<core::ExactLog>(&limit)) return make_room(entry, *log, now);
+  if (const auto* log = std::get_if<core::SlidingLog>(&limit)) return make_room(entry, *log, now);
   return make_room(entry, *std::get_if<core::Concurrency>(&limit), holder, now);
 }
 
 // Never fails: a full log merges new admissions into its newest entry.
-bool Table::make_room(LockedEntry& entry, const core::ExactLog& limit, Instant now) {
+bool Table::make_room(LockedEntry& entry, const core::SlidingLog& limit, Instant now) {
   const std::size_t size = entry.head.size;
   if (size < entry.record->capacity()) return true;
-  core::Log::Head left = entry.head;
-  core::forget_old(limit, core::Log(left, entry.record->entries<core::LogEntry>()), now);
+  core::AdmissionLog::Head left = entry.head;
+  core::forget_old(limit, core::AdmissionLog(left, entry.record->entries<core::LogEntry>()), now);
   if (left.size == size && size < static_cast<std::size_t>(limit.count)) {
     grow_record(entry, size * 2, sizeof(core::LogEntry), now);
   }
@@ -463,7 +467,7 @@ bool Table::make_room(LockedEntry& entry, const core::Concurrency& limit,
   const bool is_refused = !renews && core::remaining(limit, holders, now) == 0;
   if (is_refused) return true;
   const bool has_room = renews || has_expired || present.size() < entry.record->capacity();
-  const bool others_move = renews || later(in_range(now), limit.lease) < present.back().until;
+  const bool others_move = renews || later(in_range(now), limit.hold_time) < present.back().until;
   if (has_room && !others_move) return true;
   const std::size_t capacity = has_room ? present.size() + (renews ? 0 : 1) : present.size() * 2;
   if (grow_record(entry, capacity, sizeof(core::Holder), now) || has_room) return true;
@@ -491,7 +495,7 @@ Record* Table::allocate_record(LockedEntry& entry, std::size_t capacity, std::si
 namespace {
 
 // Copies the entries of a record to another of the same kind, oldest first.
-void copy_entries(Record& from, const core::Log::Head& head, Record& to) {
+void copy_entries(Record& from, const core::AdmissionLog::Head& head, Record& to) {
   const std::size_t entry_bytes = from.entry_bytes();
   const auto source = from.entries<std::byte>().data();
   const auto target = to.entries<std::byte>().data();
@@ -523,7 +527,7 @@ bool Table::grow_record(LockedEntry& entry, std::size_t capacity, std::size_t en
 // Copies a record for a key without one, with room for one more entry. The salt is removed from the
 // ids of the key's own holders.
 bool Table::copy_record(LockedEntry& entry, Record& from, const core::HolderId& salt, Instant now) {
-  const core::Log::Head head = from.head();
+  const core::AdmissionLog::Head head = from.head();
   Record* made = allocate_record(entry, head.size + std::size_t{1}, from.entry_bytes(), now);
   if (made == nullptr) return false;
   copy_entries(from, head, *made);
@@ -586,8 +590,8 @@ core::Decision Table::take_state(const L& limit, const Item& item, Instant now,
       spin_wait.wait();
       continue;
     }
-    const core::State state = core::carried(limit, found, now, item.history);
-    const core::Taken taken = core::take(limit, state, now, item.ask);
+    const core::State state = core::state_under_current_limit(limit, found, now, item.history);
+    const core::StepResult taken = core::take(limit, state, now, item.ask);
     if (!(taken.next == found)) {
       const auto rest = RestTime::not_before(later(in_range(now), taken.decision.reset_after));
       if (!slot->extend_expiry(item.key, rest)) continue;
@@ -698,7 +702,7 @@ bool Table::leave(std::span<const Item> items, Instant now, const core::HolderId
   for (const Item& item : items) {
     if (!item.key.has_record()) continue;
     Item overflow = item;
-    overflow.key = item.sharing;
+    overflow.key = item.overflow_key;
     left = leaves({&overflow, 1}, holder.mixed_with(id_of(item.key))) || left;
   }
   return left;

@@ -23,7 +23,8 @@ namespace weir::store {
 struct Item {
   const core::Limit* limit = nullptr;
   Fingerprint key{};
-  Fingerprint sharing{};  // of the limit's overflow state, for new keys while the table is full
+  Fingerprint
+      overflow_key{};  // of the limit's overflow state, for new keys while the table is full
   core::Ask ask{};
   bool shadow = false;
   WhenFull when_full = WhenFull::share;
@@ -51,7 +52,7 @@ struct LockedEntry;
 class Table {
  public:
   // In the memory of this process. Throws std::bad_alloc.
-  explicit Table(const Layout& layout);
+  explicit Table(const TableLayout& layout);
 
   // In a state file, which is opened or created, or in the memory of this process: as the options
   // say. `opened` is filled in.
@@ -60,7 +61,7 @@ class Table {
   // file, the limits that have become slower since a key was written.
   using ReadSlower = std::function<std::shared_ptr<const SlowerLimits>(std::string_view notes)>;
   static Result<std::unique_ptr<Table>, Error> open(const MemoryOptions& options, Instant now,
-                                                    Opened& opened,
+                                                    StateFileReport& opened,
                                                     const ReadSlower& read_slower = {});
 
   ~Table();
@@ -122,7 +123,7 @@ class Table {
   explicit Table(Region region);
   static Result<std::unique_ptr<Table>, Error> resized(std::unique_ptr<Table> old,
                                                        const std::string& path,
-                                                       const Layout& layout, Instant now);
+                                                       const TableLayout& layout, Instant now);
   std::uint64_t restore(Instant now);
   Nanos restore_time(Instant now);
   bool restore_record(Slot& slot);
@@ -157,7 +158,7 @@ class Table {
 
   bool attach_record(LockedEntry& entry, const core::Limit& limit, IfMissing if_missing,
                      Instant now, const core::HolderId& holder);
-  bool make_room(LockedEntry& entry, const core::ExactLog& limit, Instant now);
+  bool make_room(LockedEntry& entry, const core::SlidingLog& limit, Instant now);
   bool make_room(LockedEntry& entry, const core::Concurrency& limit, const core::HolderId& holder,
                  Instant now);
   Record* allocate_record(LockedEntry& entry, std::size_t capacity, std::size_t entry_bytes,

@@ -48,8 +48,9 @@ void Handshake::send_setup(std::string& out) {
   send(Sent::optional, {"CLIENT", "SETINFO", "LIB-VER", login_.version}, out);
 }
 
-Handshake::Progress Handshake::on_reply(std::span<const wire::RespValue> reply, std::string& out) {
-  if (sent_.empty()) return Progress::done;
+Handshake::HandshakeProgress Handshake::on_reply(std::span<const wire::RespValue> reply,
+                                                 std::string& out) {
+  if (sent_.empty()) return HandshakeProgress::done;
   const Sent sent = sent_.pop_front();
   const wire::RespValue& head = reply.front();
   if (head.kind == wire::RespValue::Kind::error) return on_error(sent, head.text, out);
@@ -58,35 +59,37 @@ Handshake::Progress Handshake::on_reply(std::span<const wire::RespValue> reply, 
     speaks_resp3_ = true;
     send_setup(out);
   }
-  return sent_.empty() ? Progress::done : Progress::more;
+  return sent_.empty() ? HandshakeProgress::done : HandshakeProgress::more;
 }
 
-Handshake::Progress Handshake::on_role(std::span<const wire::RespValue> role) {
+Handshake::HandshakeProgress Handshake::on_role(std::span<const wire::RespValue> role) {
   if (role.size() > 1 && role[1].text == "master") {
-    return sent_.empty() ? Progress::done : Progress::more;
+    return sent_.empty() ? HandshakeProgress::done : HandshakeProgress::more;
   }
   server_error_ = "this server is not the master";
-  failure_ = Failure::unavailable;
-  return Progress::failed;
+  failure_ = CallFailure::unavailable;
+  return HandshakeProgress::failed;
 }
 
-Handshake::Progress Handshake::on_error(Sent sent, std::string_view error, std::string& out) {
+Handshake::HandshakeProgress Handshake::on_error(Sent sent, std::string_view error,
+                                                 std::string& out) {
   // An old server does not know an optional command.
-  if (sent == Sent::optional) return sent_.empty() ? Progress::done : Progress::more;
+  if (sent == Sent::optional)
+    return sent_.empty() ? HandshakeProgress::done : HandshakeProgress::more;
   server_error_ = error;
   const bool demands_password = error.starts_with("NOAUTH") && !login_.password.empty();
   if (sent == Sent::hello && demands_password && !sent_password_) {
     send_hello(true, out);
-    return Progress::more;
+    return HandshakeProgress::more;
   }
   const bool knows_no_hello = error.starts_with("ERR") || error.starts_with("NOPROTO");
   if (sent == Sent::hello && knows_no_hello) {
     send_resp2_login(out);
-    return Progress::more;
+    return HandshakeProgress::more;
   }
-  failure_ = meaning_of(error).what == ErrorClass::unavailable ? Failure::unavailable
-                                                               : Failure::misconfigured;
-  return Progress::failed;
+  failure_ = meaning_of(error).what == ErrorClass::unavailable ? CallFailure::unavailable
+                                                               : CallFailure::misconfigured;
+  return HandshakeProgress::failed;
 }
 
 }  // namespace weir::store::redis

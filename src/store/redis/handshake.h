@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "store/redis/call.h"
-#include "store/redis/ring.h"
+#include "base/ring_buffer.h"
+#include "store/redis/redis_call.h"
 #include "wire/resp_reply.h"
 
 namespace weir::store::redis {
@@ -32,11 +32,11 @@ class Handshake {
 
   void begin(std::string& out);
 
-  enum class Progress : std::uint8_t { more, done, failed };
-  Progress on_reply(std::span<const wire::RespValue> reply, std::string& out);
+  enum class HandshakeProgress : std::uint8_t { more, done, failed };
+  HandshakeProgress on_reply(std::span<const wire::RespValue> reply, std::string& out);
 
   // Valid after `failed`.
-  Failure failure() const { return failure_; }
+  CallFailure failure() const { return failure_; }
   // The server's last error; may be empty, and may have been tolerated.
   const std::string& server_error() const { return server_error_; }
   bool speaks_resp3() const { return speaks_resp3_; }
@@ -49,15 +49,15 @@ class Handshake {
   void send(Sent sent, std::initializer_list<std::string_view> words, std::string& out);
   void send_resp2_login(std::string& out);
   void send_setup(std::string& out);
-  Progress on_role(std::span<const wire::RespValue> role);
-  Progress on_error(Sent sent, std::string_view error, std::string& out);
+  HandshakeProgress on_role(std::span<const wire::RespValue> role);
+  HandshakeProgress on_error(Sent sent, std::string_view error, std::string& out);
 
   const LoginOptions& login_;
   RingBuffer<Sent> sent_;  // in the order of their replies
   bool sent_password_ = false;
   bool speaks_resp3_ = false;
   std::string server_error_;
-  Failure failure_ = Failure::unavailable;
+  CallFailure failure_ = CallFailure::unavailable;
 };
 
 }  // namespace weir::store::redis

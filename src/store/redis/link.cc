@@ -5,27 +5,27 @@
 #include <utility>
 
 #include "base/saturating.h"
-#include "store/redis/cluster.h"
-#include "store/redis/sentinels.h"
-#include "store/redis/steady.h"
+#include "store/redis/cluster_router.h"
+#include "store/redis/monotonic_now.h"
+#include "store/redis/sentinel_router.h"
 
 namespace weir::store::redis {
 
 namespace {
 
 // Room for the longest reply, a slot map in which each hash slot is a range of its own.
-constexpr wire::RespReplyRoom kSlotMapReplyRoom{.values = 1 << 18, .bytes = 16 << 20};
+constexpr wire::RespReplyBounds kSlotMapReplyRoom{.values = 1 << 18, .bytes = 16 << 20};
 
 }  // namespace
 
 // A store request in flight, with its codec and its callback.
-class RedisLink::StoreCall final : public Call {
+class RedisLink::StoreCall final : public RedisCall {
  public:
   StoreCall(RedisLink& link, std::unique_ptr<RequestCodec> codec)
       : link_(link), codec_(std::move(codec)) {}
 
   // `part`: the request is a part of one with several hash slots.
-  void start(const SharedQuestion& started, Asker& owner, bool part, Instant server_time) {
+  void start(const StoreRequest& started, StoreCallback& owner, bool part, Instant server_time) {
     request = &started;
     callback = &owner;
     is_part = part;
@@ -36,22 +36,22 @@ class RedisLink::StoreCall final : public Call {
     codec_->append_command(out, with_source);
   }
   std::string_view key() const override { return request->items.front().key; }
-  Next on_reply(std::span<const wire::RespValue> reply) override {
+  ReplyResult on_reply(std::span<const wire::RespValue> reply) override {
     return codec_->on_reply(reply, response);
   }
   void on_answered() override {
-    if (response.kind != SharedAnswer::Kind::decided) {
-      const bool is_misconfigured = response.kind == SharedAnswer::Kind::misconfigured;
+    if (response.kind != StoreResponse::Kind::decided) {
+      const bool is_misconfigured = response.kind == StoreResponse::Kind::misconfigured;
       (is_misconfigured ? link_.counts_.misconfigured : link_.counts_.unavailable).add();
     }
     link_.note_server_time(response);
     link_.finish(*this);
   }
-  void on_failure(Failure failure, std::string_view why) override {
-    response.kind = failure == Failure::misconfigured ? SharedAnswer::Kind::misconfigured
-                                                      : SharedAnswer::Kind::unavailable;
+  void on_failure(CallFailure failure, std::string_view why) override {
+    response.kind = failure == CallFailure::misconfigured ? StoreResponse::Kind::misconfigured
+                                                          : StoreResponse::Kind::unavailable;
     response.error.assign(route.failed_at != nullptr ? *route.failed_at
-                                                     : link_.options_.machine.server);
+                                                     : link_.options_.connection.server);
     response.error.append(": ").append(why);
     response.decisions.clear();
     response.receipts.clear();
@@ -66,10 +66,10 @@ class RedisLink::StoreCall final : public Call {
     return true;
   }
 
-  const SharedQuestion* request = nullptr;
-  Asker* callback = nullptr;
+  const StoreRequest* request = nullptr;
+  StoreCallback* callback = nullptr;
   bool is_part = false;
-  SharedAnswer response{};
+  StoreResponse response{};
 
  private:
   RedisLink& link_;
@@ -77,12 +77,12 @@ class RedisLink::StoreCall final : public Call {
 };
 
 // A lease request in flight.
-class RedisLink::LeaseCall final : public Call {
+class RedisLink::LeaseCall final : public RedisCall {
  public:
   explicit LeaseCall(RedisLink& link) : link_(link) {}
 
   // False if the request has already failed.
-  bool start(const LoanQuestion& started, Borrower& owner, Instant server_time) {
+  bool start(const LeaseRequest& started, LeaseCallback& owner, Instant server_time) {
     callback_ = &owner;
     key_ = started.key;
     response_ = {};
@@ -96,39 +96,39 @@ class RedisLink::LeaseCall final : public Call {
     codec_.append_command(out, with_source);
   }
   std::string_view key() const override { return key_; }
-  Next on_reply(std::span<const wire::RespValue> reply) override {
+  ReplyResult on_reply(std::span<const wire::RespValue> reply) override {
     return codec_.on_reply(reply, response_);
   }
   void on_answered() override {
-    if (response_.kind == SharedAnswer::Kind::decided) {
+    if (response_.kind == StoreResponse::Kind::decided) {
       link_.server_time_at_zero_ = response_.now - link_.now_;
     } else {
-      const bool is_misconfigured = response_.kind == SharedAnswer::Kind::misconfigured;
+      const bool is_misconfigured = response_.kind == StoreResponse::Kind::misconfigured;
       (is_misconfigured ? link_.counts_.misconfigured : link_.counts_.unavailable).add();
     }
     finish();
   }
-  void on_failure(Failure failure, std::string_view why) override {
+  void on_failure(CallFailure failure, std::string_view why) override {
     response_ = {};
-    response_.kind = failure == Failure::misconfigured ? SharedAnswer::Kind::misconfigured
-                                                       : SharedAnswer::Kind::unavailable;
+    response_.kind = failure == CallFailure::misconfigured ? StoreResponse::Kind::misconfigured
+                                                           : StoreResponse::Kind::unavailable;
     response_.error.assign(route.failed_at != nullptr ? *route.failed_at
-                                                      : link_.options_.machine.server);
+                                                      : link_.options_.connection.server);
     response_.error.append(": ").append(why);
     finish();
   }
 
  private:
   void finish() {
-    callback_->on_loan(response_);
+    callback_->on_lease(response_);
     link_.free_lease_calls_.push_back(this);
   }
 
   RedisLink& link_;
   std::string_view key_{};
-  LoanTalk codec_;
-  Borrower* callback_ = nullptr;
-  LoanAnswer response_{};
+  LeaseScript codec_;
+  LeaseCallback* callback_ = nullptr;
+  LeaseResponse response_{};
 };
 
 RedisLink::RedisLink(const LinkOptions& options, std::shared_ptr<LinkCounts> counts,
@@ -142,8 +142,8 @@ RedisLink::RedisLink(const LinkOptions& options, std::shared_ptr<LinkCounts> cou
       server_time_at_zero_(std::chrono::system_clock::now() - monotonic_now()) {
   if (options.membership != nullptr) heartbeat_.emplace(*options.membership);
   if (options.topology == LinkOptions::Topology::cluster) {
-    CrossSlotQuery::Backend& backend = *this;
-    cross_slot_.emplace(backend, counts_);
+    CrossSlotQuery::PartSender& sender = *this;
+    cross_slot_.emplace(sender, counts_);
   }
   finish_run();
 }
@@ -156,7 +156,7 @@ RedisLink::~RedisLink() {
 // ---- Routers
 
 std::unique_ptr<SocketConnection> RedisLink::connect_to(const ServerAddress& address,
-                                                        const MachineOptions& options,
+                                                        const ConnectionOptions& options,
                                                         LinkCounts& counts, const LogCallback& log,
                                                         RedirectHandler* handler) {
   SocketConnection::Observer& observer = *this;
@@ -165,7 +165,7 @@ std::unique_ptr<SocketConnection> RedisLink::connect_to(const ServerAddress& add
 }
 
 std::unique_ptr<Router> RedisLink::make_router(std::uint64_t seed) {
-  MachineOptions connection = options_.machine;
+  ConnectionOptions connection = options_.connection;
   connection.seed = seed;
   switch (options_.topology) {
     case LinkOptions::Topology::single_server:
@@ -178,21 +178,21 @@ std::unique_ptr<Router> RedisLink::make_router(std::uint64_t seed) {
   return single_server_router(connection);
 }
 
-std::unique_ptr<Router> RedisLink::single_server_router(const MachineOptions& connection) {
+std::unique_ptr<Router> RedisLink::single_server_router(const ConnectionOptions& connection) {
   auto channel = connect_to(options_.address, connection, counts_, options_.log, nullptr);
   single_ = &channel->fsm();
   return std::make_unique<SingleServer>(std::move(channel));
 }
 
-std::unique_ptr<Router> RedisLink::sentinel_router(const MachineOptions& connection) {
-  MachineOptions master_options = connection;
+std::unique_ptr<Router> RedisLink::sentinel_router(const ConnectionOptions& connection) {
+  ConnectionOptions master_options = connection;
   master_options.login.to_master = true;
   // Includes the time in which Sentinels are asked for the master's address.
   master_options.connect_timeout += kSentinelTimeout * static_cast<int>(options_.hosts.size());
   auto channel = connect_to(options_.address, master_options, counts_, options_.log, nullptr);
   single_ = &channel->fsm();
 
-  MachineOptions sentinel_options = connection;
+  ConnectionOptions sentinel_options = connection;
   sentinel_options.timeout = sentinel_options.connect_timeout = kSentinelTimeout;
   sentinel_options.login.database = 0;
   sentinel_options.login.version.clear();
@@ -210,8 +210,8 @@ std::unique_ptr<Router> RedisLink::sentinel_router(const MachineOptions& connect
       std::move(channel));
 }
 
-std::unique_ptr<Router> RedisLink::cluster_router(const MachineOptions& connection) {
-  MachineOptions node_options = connection;
+std::unique_ptr<Router> RedisLink::cluster_router(const ConnectionOptions& connection) {
+  ConnectionOptions node_options = connection;
   node_options.reply_room = kSlotMapReplyRoom;
   const auto node_at = [this, node_options](const HostPort& server, RedirectHandler& handler,
                                             Nanos) mutable {
@@ -231,13 +231,13 @@ std::unique_ptr<Router> RedisLink::cluster_router(const MachineOptions& connecti
 
 // ---- Requests
 
-void RedisLink::ask(const SharedQuestion& request, Asker& callback) {
+void RedisLink::ask(const StoreRequest& request, StoreCallback& callback) {
   const Nanos now = monotonic_now();
   denials_.invalidate(request);
-  if (options_.remembers_refusals && !cached_is_in_use_ && denials_.lookup(request, now, cached_)) {
+  if (options_.caches_denials && !cached_is_in_use_ && denials_.lookup(request, now, cached_)) {
     counts_.refused_by_cache.add();
     cached_is_in_use_ = true;
-    callback.on_answer(cached_);
+    callback.on_response(cached_);
     cached_is_in_use_ = false;
     return;
   }
@@ -250,13 +250,13 @@ void RedisLink::ask(const SharedQuestion& request, Asker& callback) {
   call(store_call, now, within);
 }
 
-void RedisLink::call(Call& call, Nanos now, Nanos within) {
+void RedisLink::call(RedisCall& call, Nanos now, Nanos within) {
   if (single_ != nullptr) return single_->call(call, now, within);
   call.route = {.began = now, .deadline = now + within};
   router_->call(call, now);
 }
 
-void RedisLink::send_part(const SharedQuestion& request, Asker& callback, Nanos deadline) {
+void RedisLink::send_part(const StoreRequest& request, StoreCallback& callback, Nanos deadline) {
   const Nanos now = monotonic_now();
   StoreCall& store_call = free_store_call();
   store_call.start(request, callback, true, server_time_at_zero_ + now);
@@ -264,7 +264,7 @@ void RedisLink::send_part(const SharedQuestion& request, Asker& callback, Nanos 
   router_->call(store_call, now);
 }
 
-void RedisLink::borrow(const LoanQuestion& request, Borrower& callback) {
+void RedisLink::request_lease(const LeaseRequest& request, LeaseCallback& callback) {
   const Nanos now = monotonic_now();
   LeaseCall& lease = free_lease_call();
   if (lease.start(request, callback, server_time_at_zero_ + now)) call(lease, now, timeout());
@@ -283,7 +283,7 @@ RedisLink::LeaseCall& RedisLink::free_lease_call() {
 
 RedisLink::StoreCall& RedisLink::free_store_call() {
   if (free_store_calls_.empty()) {
-    store_calls_.push_back(std::make_unique<StoreCall>(*this, options_.make_talk()));
+    store_calls_.push_back(std::make_unique<StoreCall>(*this, options_.make_codec()));
     free_store_calls_.reserve(store_calls_.capacity());
     return *store_calls_.back();
   }
@@ -293,8 +293,8 @@ RedisLink::StoreCall& RedisLink::free_store_call() {
 }
 
 // Updates the estimate of the server's clock.
-void RedisLink::note_server_time(const SharedAnswer& response) {
-  if (response.kind == SharedAnswer::Kind::decided) server_time_at_zero_ = response.now - now_;
+void RedisLink::note_server_time(const StoreResponse& response) {
+  if (response.kind == StoreResponse::Kind::decided) server_time_at_zero_ = response.now - now_;
 }
 
 // The callback runs before the call is freed: a request that it starts needs another call.
@@ -303,14 +303,14 @@ void RedisLink::finish(StoreCall& call) {
   free_store_calls_.push_back(&call);
 }
 
-void RedisLink::on_complete(const SharedQuestion& request, SharedAnswer& response, Asker& callback,
-                            bool is_part) {
-  if (options_.remembers_refusals && !is_part) {
+void RedisLink::on_complete(const StoreRequest& request, StoreResponse& response,
+                            StoreCallback& callback, bool is_part) {
+  if (options_.caches_denials && !is_part) {
     // Denials of before this request, whose replies came after it was sent.
     denials_.invalidate(request);
     denials_.insert(request, response, now_);
   }
-  callback.on_answer(response);
+  callback.on_response(response);
 }
 
 // ---- Running
@@ -328,7 +328,7 @@ void RedisLink::run(std::chrono::milliseconds longest) {
   if (running_) return;
   running_ = true;
   poller_.wait(longest);
-  router_->on_time(monotonic_now());
+  router_->on_timer(monotonic_now());
   run_maintenance();
   running_ = false;
   finish_run();
@@ -337,11 +337,11 @@ void RedisLink::run(std::chrono::milliseconds longest) {
 void RedisLink::run_maintenance() {
   const Nanos now = monotonic_now();
   if (now >= due_at_) {
-    for (const Kept& one : kept) one.keeper->on_due();
+    for (const AttachedTask& one : tasks) one.task->on_due();
   }
   if (now < maintenance_at_) return;
   maintenance_at_ = kForever;
-  for (const Kept& one : kept) one.keeper->keep_house();
+  for (const AttachedTask& one : tasks) one.task->run_maintenance();
 }
 
 void RedisLink::flush() {
@@ -355,11 +355,11 @@ void RedisLink::finish_run() {
   router_->pump(now);
   bool has_work = false;
   due_at_ = kForever;
-  for (const Kept& one : kept) {
-    has_work |= one.keeper->has_work();
-    due_at_ = std::min(due_at_, Nanos{sat_add(now.count(), one.keeper->due_in().count())});
+  for (const AttachedTask& one : tasks) {
+    has_work |= one.task->has_work();
+    due_at_ = std::min(due_at_, Nanos{sat_add(now.count(), one.task->due_in().count())});
   }
-  if (has_work && maintenance_at_ == kForever) maintenance_at_ = now + kHousekeeping;
+  if (has_work && maintenance_at_ == kForever) maintenance_at_ = now + kMaintenanceInterval;
   const Nanos heartbeat_at = heartbeat_ && router_->is_ready() ? heartbeat_->due_at(now) : kForever;
   timer_.wake_at(std::min({router_->wake_at(), heartbeat_at, maintenance_at_, due_at_}));
   running_ = false;
@@ -367,7 +367,7 @@ void RedisLink::finish_run() {
 
 void RedisLink::send_heartbeat_if_due(Nanos now) {
   if (!heartbeat_) return;
-  if (router_->is_mistaken()) options_.membership->on_misconfigured();
+  if (router_->is_misconfigured()) options_.membership->on_misconfigured();
   if (router_->is_ready() && heartbeat_->is_due()) call(*heartbeat_, now, timeout());
 }
 

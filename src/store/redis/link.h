@@ -5,35 +5,37 @@
 #include <vector>
 
 #include "net/poller.h"
-#include "store/redis/alarm.h"
-#include "store/redis/channel.h"
-#include "store/redis/counts.h"
-#include "store/redis/loan_talk.h"
-#include "store/redis/machine.h"
+#include "net/timer_fd.h"
+#include "store/redis/connection_fsm.h"
+#include "store/redis/cross_slot_query.h"
+#include "store/redis/denial_cache.h"
+#include "store/redis/lease_script.h"
+#include "store/redis/link_counts.h"
 #include "store/redis/membership.h"
-#include "store/redis/refusals.h"
-#include "store/redis/spread.h"
-#include "store/redis/talk.h"
+#include "store/redis/request_codec.h"
+#include "store/redis/router.h"
+#include "store/redis/socket_connection.h"
 #include "store/redis/transport.h"
-#include "store/redis/way.h"
-#include "store/shared.h"
+#include "store/shared_store.h"
 #include "weir/fleet.h"
 
 namespace weir::store::redis {
 
 struct LinkOptions {
-  // The servers at the address: one server, Sentinels that know the master, or some nodes of a cluster.
+  // The servers at the address: one server, Sentinels that know the master, or some nodes of a
+  // cluster.
   enum class Topology : std::uint8_t { single_server, sentinels, cluster };
 
-  MachineOptions machine{};
+  ConnectionOptions connection{};
   Topology topology = Topology::single_server;
   ServerAddress address{};        // of a single server; of the others only `tls` is used
   std::vector<HostPort> hosts{};  // of Sentinels or of the cluster, from the URL
   std::string master{};           // the master's name in Sentinel
-  MakeRequestCodec make_talk{};
+  MakeRequestCodec make_codec{};
   LogCallback log{};  // called on the thread of the link
-  bool remembers_refusals = true;
-  Roster* membership = nullptr;  // null: the node sends no heartbeats and is no member of the fleet
+  bool caches_denials = true;
+  MembershipView* membership =
+      nullptr;  // null: the node sends no heartbeats and is no member of the fleet
 };
 
 // One thread's link to Redis: a connection to each server, on which all requests are pipelined.
@@ -41,7 +43,7 @@ struct LinkOptions {
 class RedisLink final : public Link,
                         public SharedStore,
                         private SocketConnection::Observer,
-                        private CrossSlotQuery::Backend {
+                        private CrossSlotQuery::PartSender {
  public:
   // `options` outlive it. Starts to connect.
   RedisLink(const LinkOptions& options, std::shared_ptr<LinkCounts> counts, std::uint64_t seed);
@@ -59,12 +61,12 @@ class RedisLink final : public Link,
   void wait(Nanos longest) override;
 
   // ---- SharedStore
-  void ask(const SharedQuestion& request, Asker& callback) override;
-  void borrow(const LoanQuestion& request, Borrower& callback) override;
-  Nanos timeout() const override { return options_.machine.timeout; }
+  void ask(const StoreRequest& request, StoreCallback& callback) override;
+  void request_lease(const LeaseRequest& request, LeaseCallback& callback) override;
+  Nanos timeout() const override { return options_.connection.timeout; }
 
   // Of a single server or a Sentinel's master; not for a cluster.
-  const Machine& fsm() const { return *single_; }
+  const ConnectionFsm& fsm() const { return *single_; }
   bool is_ready() const { return router_->is_ready(); }
 
  private:
@@ -77,28 +79,28 @@ class RedisLink final : public Link,
   void on_receive(Nanos now) override { now_ = now; }
   void on_disconnect() override { denials_.invalidate_all(); }
 
-  // ---- CrossSlotQuery::Backend
-  void send_part(const SharedQuestion& request, Asker& callback, Nanos deadline) override;
-  void on_complete(const SharedQuestion& request, SharedAnswer& response, Asker& callback,
+  // ---- CrossSlotQuery::PartSender
+  void send_part(const StoreRequest& request, StoreCallback& callback, Nanos deadline) override;
+  void on_complete(const StoreRequest& request, StoreResponse& response, StoreCallback& callback,
                    bool is_part) override;
 
   std::unique_ptr<SocketConnection> connect_to(const ServerAddress& address,
-                                               const MachineOptions& options, LinkCounts& counts,
+                                               const ConnectionOptions& options, LinkCounts& counts,
                                                const LogCallback& log, RedirectHandler* handler);
   std::unique_ptr<Router> make_router(std::uint64_t seed);
-  std::unique_ptr<Router> single_server_router(const MachineOptions& connection);
-  std::unique_ptr<Router> sentinel_router(const MachineOptions& connection);
-  std::unique_ptr<Router> cluster_router(const MachineOptions& connection);
+  std::unique_ptr<Router> single_server_router(const ConnectionOptions& connection);
+  std::unique_ptr<Router> sentinel_router(const ConnectionOptions& connection);
+  std::unique_ptr<Router> cluster_router(const ConnectionOptions& connection);
 
   void run(std::chrono::milliseconds longest);
   // Sends what is pending, and sets the timer.
   void finish_run();
   void run_maintenance();
   void send_heartbeat_if_due(Nanos now);
-  void call(Call& call, Nanos now, Nanos within);
+  void call(RedisCall& call, Nanos now, Nanos within);
   StoreCall& free_store_call();
   LeaseCall& free_lease_call();
-  void note_server_time(const SharedAnswer& response);
+  void note_server_time(const StoreResponse& response);
   void finish(StoreCall& call);
 
   const LinkOptions& options_;
@@ -109,7 +111,8 @@ class RedisLink final : public Link,
   net::TimerFd timer_;
   std::optional<Heartbeat> heartbeat_;
   DenialCache denials_;
-  Machine* single_ = nullptr;  // of a single server or a Sentinel's master; null for a cluster
+  ConnectionFsm* single_ =
+      nullptr;  // of a single server or a Sentinel's master; null for a cluster
   std::unique_ptr<Router> router_;
   std::optional<CrossSlotQuery> cross_slot_;
 
@@ -117,7 +120,7 @@ class RedisLink final : public Link,
   std::vector<StoreCall*> free_store_calls_;
   std::vector<std::unique_ptr<LeaseCall>> lease_calls_;
   std::vector<LeaseCall*> free_lease_calls_;
-  SharedAnswer cached_;              // for a response from the denial cache
+  StoreResponse cached_;             // for a response from the denial cache
   bool cached_is_in_use_ = false;    // its callback is running, and may start requests
   Nanos now_{};                      // the time at which the current replies were received
   Instant server_time_at_zero_;      // the server's time at which monotonic_now() was zero

@@ -28,9 +28,9 @@ extern const std::string_view kMain;
 extern const std::string_view kReset;
 extern const std::string_view kLeave;
 extern const std::string_view kMembership;
-extern const std::string_view kLoanBucket;
-extern const std::string_view kLoanWindow;
-extern const std::string_view kLoanSliding;
-extern const std::string_view kLend;
+extern const std::string_view kLeaseBucket;
+extern const std::string_view kLeaseWindow;
+extern const std::string_view kLeaseSliding;
+extern const std::string_view kLease;
 
 }  // namespace weir::store::redis::lua

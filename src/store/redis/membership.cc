@@ -35,12 +35,12 @@ std::optional<std::int64_t> number_in(std::string_view text, std::int64_t min, s
 constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int64_t>::max();
 
 // 3:1 is the second of three nodes; 3:-1 means that this node was not among the three.
-std::optional<Membership::Place> parse_place(std::string_view text) {
+std::optional<Membership::NodeRank> parse_place(std::string_view text) {
   const auto nodes = number_in(take_until(text, ':'), 0, kMaxNodes);
   if (!nodes) return std::nullopt;
   const auto rank = number_in(text, -1, *nodes - 1);
   if (!rank) return std::nullopt;
-  Membership::Place place{.nodes = static_cast<std::uint32_t>(*nodes)};
+  Membership::NodeRank place{.nodes = static_cast<std::uint32_t>(*nodes)};
   if (*rank >= 0) place.rank = static_cast<std::uint32_t>(*rank);
   return place;
 }
@@ -69,13 +69,13 @@ bool parse_all(std::string_view text, char separator, std::optional<T> (*read)(s
 }
 
 // The reply is consistent: this node is a member in the newest generation.
-bool is_consistent(const RosterReply& reply) {
+bool is_consistent(const MembershipReply& reply) {
   return reply.generation > 0 && reply.places.back().rank && reply.joined <= reply.generation;
 }
 
 }  // namespace
 
-std::optional<RosterReply> read_roster(std::span<const wire::RespValue> reply) {
+std::optional<MembershipReply> parse_membership_reply(std::span<const wire::RespValue> reply) {
   using Kind = wire::RespValue::Kind;
   constexpr std::array kinds{Kind::array,   Kind::integer, Kind::integer, Kind::integer,
                              Kind::integer, Kind::bulk,    Kind::bulk};
@@ -83,10 +83,10 @@ std::optional<RosterReply> read_roster(std::span<const wire::RespValue> reply) {
   for (const wire::RespValue& value : reply.subspan(1, 4)) {
     if (value.number < 0) return std::nullopt;
   }
-  RosterReply read{.epoch = static_cast<std::uint64_t>(reply[1].number),
-                   .generation = static_cast<std::uint64_t>(reply[2].number),
-                   .joined = static_cast<std::uint64_t>(reply[3].number),
-                   .founder = reply[4].number == 1};
+  MembershipReply read{.epoch = static_cast<std::uint64_t>(reply[1].number),
+                       .generation = static_cast<std::uint64_t>(reply[2].number),
+                       .joined = static_cast<std::uint64_t>(reply[3].number),
+                       .founder = reply[4].number == 1};
   const bool is_read = parse_all(reply[5].text, ' ', parse_place, read.places) &&
                        parse_all(reply[6].text, '\n', parse_member, read.members);
   if (!is_read || !is_consistent(read)) return std::nullopt;
@@ -96,14 +96,14 @@ std::optional<RosterReply> read_roster(std::span<const wire::RespValue> reply) {
 // ---- MembershipView
 
 // If links of several threads ask at the same time, one of them gets true.
-bool Roster::is_due(Nanos now) {
+bool MembershipView::is_due(Nanos now) {
   if (has_left()) return false;
   std::int64_t due = due_at_.load(std::memory_order_relaxed);
   return now.count() >= due &&
          due_at_.compare_exchange_strong(due, (now + kHeartbeatInterval).count());
 }
 
-Roster::HeartbeatState Roster::heartbeat_state() const {
+MembershipView::HeartbeatState MembershipView::heartbeat_state() const {
   const std::lock_guard lock(mutex_);
   return {.leaves = leaving_, .epoch = last_.epoch, .generation = last_.generation};
 }
@@ -111,13 +111,13 @@ Roster::HeartbeatState Roster::heartbeat_state() const {
 // Two links may receive replies in another order than the server sent them. Knowledge never goes
 // back, because other nodes rely on acknowledged generations. Once the membership has expired, any
 // epoch is accepted, even an earlier one.
-bool Roster::is_newer(const RosterReply& reply, Nanos now) const {
+bool MembershipView::is_newer(const MembershipReply& reply, Nanos now) const {
   if (reply.epoch != last_.epoch) return reply.epoch > last_.epoch || !is_member(now);
   if (reply.generation != last_.generation) return reply.generation > last_.generation;
   return reply.places.size() <= last_.places.size();
 }
 
-void Roster::on_reply(const RosterReply& reply, Nanos sent, Nanos now) {
+void MembershipView::on_reply(const MembershipReply& reply, Nanos sent, Nanos now) {
   const std::lock_guard lock(mutex_);
   misconfigured_.store(false, std::memory_order_relaxed);
   if (leaving_ || !is_newer(reply, now)) return;
@@ -136,12 +136,13 @@ void Roster::on_reply(const RosterReply& reply, Nanos sent, Nanos now) {
 
 // The first node to rejoin after an outage is alone in the list. If one of its links is still down,
 // it must not take that for a fleet of one node: the others still use their shares.
-void Roster::count_nodes(std::uint32_t listed, Nanos now) {
+void MembershipView::count_nodes(std::uint32_t listed, Nanos now) {
   const bool all_are_back = now - steady_since_ >= kAllRejoinedWithin;
   if (listed > nodes() || all_are_back) nodes_.store(listed, std::memory_order_relaxed);
 }
 
-void Roster::add_step(Nanos now, const std::vector<Membership::Place>& places, bool founding) {
+void MembershipView::add_step(Nanos now, const std::vector<Membership::NodeRank>& places,
+                              bool founding) {
   steps_.push_back({.at = now, .places = places, .founding = founding});
   if (steps_.size() > kMaxSteps) steps_.pop_front();
   version_.store(version() + 1, std::memory_order_release);
@@ -149,7 +150,7 @@ void Roster::add_step(Nanos now, const std::vector<Membership::Place>& places, b
 
 // If steps after `version` were dropped, the first step returned has no place: a dropped step may
 // have had none.
-Membership Roster::since(std::uint64_t version, Nanos now) const {
+Membership MembershipView::since(std::uint64_t version, Nanos now) const {
   const std::lock_guard lock(mutex_);
   Membership membership{.version = this->version()};
   const std::uint64_t before = membership.version - steps_.size();
@@ -161,29 +162,29 @@ Membership Roster::since(std::uint64_t version, Nanos now) const {
   return membership;
 }
 
-Roster::MemberList Roster::member_list(Nanos now) const {
+MembershipView::MemberList MembershipView::member_list(Nanos now) const {
   const std::lock_guard lock(mutex_);
   MemberList list{.generation = last_.generation, .members = last_.members};
   for (Member& member : list.members) member.silent += now - last_at_;
   return list;
 }
 
-void Roster::leave() {
+void MembershipView::leave() {
   const std::lock_guard lock(mutex_);
   leaving_ = true;
   valid_until_.store(0, std::memory_order_release);
   due_at_.store(0, std::memory_order_relaxed);
 }
 
-void append_report(std::string& out, bool with_source, std::string_view key,
-                   const Roster& membership, std::string_view test_time) {
+void append_heartbeat(std::string& out, bool with_source, std::string_view key,
+                      const MembershipView& membership, std::string_view test_time) {
   using std::chrono::duration_cast;
   static const std::string silence =
       std::to_string(duration_cast<std::chrono::microseconds>(kRemovedAfter).count());
   static const std::string keep =
       std::to_string(duration_cast<std::chrono::milliseconds>(kListExpiry).count());
   const LuaScript& script = membership_script();
-  const Roster::HeartbeatState state = membership.heartbeat_state();
+  const MembershipView::HeartbeatState state = membership.heartbeat_state();
   const std::string epoch = std::to_string(state.epoch);
   const std::string generation = std::to_string(state.generation);
   const std::array<std::string_view, 12> words{with_source ? "EVAL" : "EVALSHA",
@@ -223,21 +224,21 @@ Nanos Heartbeat::due_at(Nanos link_now) const {
 }
 
 void Heartbeat::append_command(std::string& out, bool with_source) const {
-  append_report(out, with_source, kMemberListKey, membership_);
+  append_heartbeat(out, with_source, kMemberListKey, membership_);
 }
 
-void Heartbeat::on_failure(Failure failure, std::string_view) {
+void Heartbeat::on_failure(CallFailure failure, std::string_view) {
   in_flight_ = false;
-  if (failure == Failure::misconfigured) membership_.on_misconfigured();
+  if (failure == CallFailure::misconfigured) membership_.on_misconfigured();
 }
 
-Heartbeat::Next Heartbeat::on_reply(std::span<const wire::RespValue> reply) {
-  if (const auto parsed = read_roster(reply)) {
+Heartbeat::ReplyResult Heartbeat::on_reply(std::span<const wire::RespValue> reply) {
+  if (const auto parsed = parse_membership_reply(reply)) {
     membership_.on_reply(*parsed, sent_, now());
   } else if (membership_.heartbeat_state().leaves) {
     membership_.on_left();
   }
-  return Next::answered;
+  return ReplyResult::answered;
 }
 
 }  // namespace weir::store::redis

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/redis/call.h"
+#include "store/redis/redis_call.h"
 #include "weir/fleet.h"
 #include "weir/time.h"
 
@@ -39,24 +39,24 @@ struct Member {
 };
 
 // The reply to a heartbeat.
-struct RosterReply {
+struct MembershipReply {
   std::uint64_t epoch = 0;  // identifies the list; a later list has a greater one
   std::uint64_t generation = 0;
-  std::uint64_t joined = 0;                 // the generation in which this node joined
-  bool founder = false;                     // it joined when the list was new
-  std::vector<Membership::Place> places{};  // one for each generation in use, up to `generation`
-  std::vector<Member> members{};            // by rank
+  std::uint64_t joined = 0;                    // the generation in which this node joined
+  bool founder = false;                        // it joined when the list was new
+  std::vector<Membership::NodeRank> places{};  // one for each generation in use, up to `generation`
+  std::vector<Member> members{};               // by rank
 };
 
 // Empty if the reply is malformed.
-std::optional<RosterReply> read_roster(std::span<const wire::RespValue> reply);
+std::optional<MembershipReply> parse_membership_reply(std::span<const wire::RespValue> reply);
 
 // This node's view of the members of the fleet, and the state of its own heartbeats.
 // Thread-safe. The time is an argument: a monotonic clock that includes suspension
 // (CLOCK_BOOTTIME).
-class Roster {
+class MembershipView {
  public:
-  Roster(std::string id, std::string info) : id_(std::move(id)), info_(std::move(info)) {}
+  MembershipView(std::string id, std::string info) : id_(std::move(id)), info_(std::move(info)) {}
 
   const std::string& id() const { return id_; }
   const std::string& info() const { return info_; }
@@ -75,7 +75,7 @@ class Roster {
   };
   HeartbeatState heartbeat_state() const;
   // `sent` is the time at which the heartbeat was sent.
-  void on_reply(const RosterReply& reply, Nanos sent, Nanos now);
+  void on_reply(const MembershipReply& reply, Nanos sent, Nanos now);
 
   // Heartbeats fail because of an error that an operator has to fix.
   void on_misconfigured() { misconfigured_.store(true, std::memory_order_relaxed); }
@@ -92,7 +92,7 @@ class Roster {
   bool is_member(Nanos now) const noexcept {
     return now.count() < valid_until_.load(std::memory_order_acquire);
   }
-  bool is_mistaken() const noexcept { return misconfigured_.load(std::memory_order_relaxed); }
+  bool is_misconfigured() const noexcept { return misconfigured_.load(std::memory_order_relaxed); }
   std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
   Membership since(std::uint64_t version, Nanos now) const;
   // The number of nodes in the fleet, at least 1. After an outage nodes rejoin one by one: the
@@ -106,13 +106,13 @@ class Roster {
   MemberList member_list(Nanos now) const;
 
  private:
-  bool is_newer(const RosterReply& reply, Nanos now) const;
+  bool is_newer(const MembershipReply& reply, Nanos now) const;
   void count_nodes(std::uint32_t listed, Nanos now);
-  void add_step(Nanos now, const std::vector<Membership::Place>& places, bool founding);
+  void add_step(Nanos now, const std::vector<Membership::NodeRank>& places, bool founding);
 
   struct Step {
     Nanos at{};
-    std::vector<Membership::Place> places{};
+    std::vector<Membership::NodeRank> places{};
     bool founding = false;
   };
 
@@ -120,9 +120,9 @@ class Roster {
   const std::string info_;
 
   mutable std::mutex mutex_;
-  RosterReply last_{};    // generation 0: none yet
-  Nanos last_at_{};       // when it was received
-  Nanos steady_since_{};  // since then no heartbeat was missed, and the list was the same one
+  MembershipReply last_{};  // generation 0: none yet
+  Nanos last_at_{};         // when it was received
+  Nanos steady_since_{};    // since then no heartbeat was missed, and the list was the same one
   std::deque<Step> steps_;
   bool leaving_ = false;
 
@@ -135,17 +135,17 @@ class Roster {
 };
 
 // Appends the command of a heartbeat for the list under `key`. `test_time` is for tests.
-void append_report(std::string& out, bool with_source, std::string_view key,
-                   const Roster& membership, std::string_view test_time = {});
+void append_heartbeat(std::string& out, bool with_source, std::string_view key,
+                      const MembershipView& membership, std::string_view test_time = {});
 
 // The key of the list.
 inline constexpr std::string_view kMemberListKey = "weir1:{nodes}:members";
 
 // The heartbeats of one link, as calls to Redis. Belongs to the link's thread.
-class Heartbeat final : public Call {
+class Heartbeat final : public RedisCall {
  public:
   // `roster` outlives it.
-  explicit Heartbeat(Roster& membership) : membership_(membership) {}
+  explicit Heartbeat(MembershipView& membership) : membership_(membership) {}
 
   // True if a heartbeat is due; then the caller has to send this call.
   bool is_due();
@@ -154,15 +154,15 @@ class Heartbeat final : public Call {
 
   void append_command(std::string& out, bool with_source) const override;
   std::string_view key() const override { return kMemberListKey; }
-  Next on_reply(std::span<const wire::RespValue> reply) override;
+  ReplyResult on_reply(std::span<const wire::RespValue> reply) override;
   void on_answered() override { in_flight_ = false; }
-  void on_failure(Failure failure, std::string_view why) override;
+  void on_failure(CallFailure failure, std::string_view why) override;
 
   // The clock of membership: CLOCK_BOOTTIME.
   static Nanos now();
 
  private:
-  Roster& membership_;
+  MembershipView& membership_;
   Nanos sent_{};
   bool in_flight_ = false;
 };

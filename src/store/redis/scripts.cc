@@ -149,13 +149,13 @@ const LuaScript& membership_script() {
 const LuaScript& lease_script(std::size_t algorithm) {
   using namespace lua;
   static const LuaScript bucket =
-      assemble({kTimeInFirst, kClock, kHead, kBucket, kLoanBucket, kLend});
+      assemble({kTimeInFirst, kClock, kHead, kBucket, kLeaseBucket, kLease});
   static const LuaScript window =
-      assemble({kTimeInFirst, kClock, kHead, kWindow, kLoanWindow, kLend});
+      assemble({kTimeInFirst, kClock, kHead, kWindow, kLeaseWindow, kLease});
   static const LuaScript sliding =
-      assemble({kTimeInFirst, kClock, kHead, kSliding, kLoanSliding, kLend});
+      assemble({kTimeInFirst, kClock, kHead, kSliding, kLeaseSliding, kLease});
   if (algorithm == core::Limit(core::Bucket{}).index()) return bucket;
-  return algorithm == core::Limit(core::Sliding{}).index() ? sliding : window;
+  return algorithm == core::Limit(core::SlidingCounter{}).index() ? sliding : window;
 }
 
 const LuaScript& general_script(AlgorithmSet algorithms) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/descriptor.h"
+#include "net/file_descriptor.h"
 #include "net/tls_context.h"
 
 // (OpenSSL's headers stay in the sources.)
@@ -25,7 +25,7 @@ class Stream {
   };
 
   Stream() = default;
-  explicit Stream(net::Descriptor socket) : socket_(std::move(socket)) {}
+  explicit Stream(net::FileDescriptor socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.fd(); }
   bool is_open() const { return socket_.is_open(); }
@@ -50,7 +50,7 @@ class Stream {
   Moved fail_with(int error);
   Moved after_tls(int result);
 
-  net::Descriptor socket_;
+  net::FileDescriptor socket_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_{nullptr, nullptr};
   std::string why_;
   bool waits_to_write_ = false;

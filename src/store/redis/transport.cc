@@ -17,8 +17,8 @@ namespace weir::store::redis {
 
 namespace {
 
-std::vector<net::Address> unix_address(const std::string& path) {
-  net::Address address;
+std::vector<net::SocketAddress> unix_address(const std::string& path) {
+  net::SocketAddress address;
   auto& at = reinterpret_cast<sockaddr_un&>(address.bytes);
   if (path.size() >= sizeof at.sun_path) return {};
   at.sun_family = AF_UNIX;
@@ -80,7 +80,7 @@ void Transport::on_looked_up() {
   try_addresses(std::move(**found));
 }
 
-void Transport::try_addresses(std::vector<net::Address> addresses) {
+void Transport::try_addresses(std::vector<net::SocketAddress> addresses) {
   addresses_ = std::move(addresses);
   tried_ = 0;
   why_ = "the path of a unix socket is too long";
@@ -95,9 +95,9 @@ void Transport::try_next() {
   fail(why_);
 }
 
-bool Transport::begin(const net::Address& address) {
+bool Transport::begin(const net::SocketAddress& address) {
   const int family = address.bytes.ss_family;
-  net::Descriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  net::FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.is_open() && family != AF_UNIX) set_socket_options(socket.fd());
   const auto* where = reinterpret_cast<const sockaddr*>(&address.bytes);
   // EAGAIN is an error here: it means that the backlog of a unix socket is full, and epoll does not
@@ -176,7 +176,7 @@ void Transport::on_ready() {
 
 // A part of a reply may be lost, so the rest of the stream cannot be parsed.
 void Transport::on_out_of_memory() noexcept {
-  if (!with_memory([this] { fail("out of memory while reading its replies"); })) close();
+  if (!catch_bad_alloc([this] { fail("out of memory while reading its replies"); })) close();
 }
 
 void Transport::read() {
@@ -211,7 +211,8 @@ std::size_t Transport::send(std::string_view bytes) {
 // ---- The end
 
 void Transport::fail(std::string why) {
-  const Failure failure = stream_.is_mistake() ? Failure::misconfigured : Failure::unavailable;
+  const CallFailure failure =
+      stream_.is_mistake() ? CallFailure::misconfigured : CallFailure::unavailable;
   close();
   owner_.on_disconnected(failure, why);
 }

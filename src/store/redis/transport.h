@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "net/listen.h"
 #include "net/poller.h"
+#include "net/resolver.h"
+#include "net/sockets.h"
 #include "net/tls_context.h"
-#include "store/redis/call.h"
-#include "store/redis/lookup.h"
+#include "store/redis/redis_call.h"
 #include "store/redis/stream.h"
 
 namespace weir::store::redis {
@@ -28,7 +28,7 @@ struct ServerAddress {
 // again and again. Host names are resolved on a thread of their own, see Resolver. The addresses of
 // a name are tried in turn; the next attempt starts after the address that failed last. Not
 // thread-safe: it belongs to the poller's thread.
-class Transport final : private net::Watcher {
+class Transport final : private net::EventHandler {
  public:
   // Receives events, from within the poller's wait or from within `connect`.
   class Owner {
@@ -37,7 +37,7 @@ class Transport final : private net::Watcher {
     virtual void on_bytes(std::string_view bytes) = 0;
     virtual void on_writable() = 0;  // after `send` took only a part
     // The connection ended or could not be made. Not called for `close`.
-    virtual void on_disconnected(Failure failure, std::string_view why) = 0;
+    virtual void on_disconnected(CallFailure failure, std::string_view why) = 0;
 
    protected:
     ~Owner() = default;
@@ -65,9 +65,9 @@ class Transport final : private net::Watcher {
   void on_ready() override;
   void on_out_of_memory() noexcept override;
   void on_looked_up();
-  void try_addresses(std::vector<net::Address> addresses);
+  void try_addresses(std::vector<net::SocketAddress> addresses);
   void try_next();
-  bool begin(const net::Address& address);
+  bool begin(const net::SocketAddress& address);
   void on_connect_done();
   void on_stream_connected();
   void shake_hands();
@@ -84,7 +84,7 @@ class Transport final : private net::Watcher {
   net::Interest interest_ = net::Interest::none;
   bool has_unsent_ = false;
 
-  std::vector<net::Address> addresses_;
+  std::vector<net::SocketAddress> addresses_;
   std::size_t first_ = 0;  // index of the address that an attempt starts with
   std::size_t tried_ = 0;  // number of addresses that this attempt has tried
   std::string why_;        // why the last of them failed

@@ -25,12 +25,12 @@ TEST(Utf8, IsShortenedInMessages) {
 }
 
 TEST(Utf8, IsTruncatedBetweenCharacters) {
-  EXPECT_EQ(cut("abc", 3), "abc");
-  EXPECT_EQ(cut("abc", 2), "ab");
-  EXPECT_EQ(cut("aäb", 3), "aä");
-  EXPECT_EQ(cut("aäb", 2), "a");
-  EXPECT_EQ(cut("😀", 3), "");
-  EXPECT_EQ(cut("\x80\x80", 1), "");
+  EXPECT_EQ(truncate_utf8("abc", 3), "abc");
+  EXPECT_EQ(truncate_utf8("abc", 2), "ab");
+  EXPECT_EQ(truncate_utf8("aäb", 3), "aä");
+  EXPECT_EQ(truncate_utf8("aäb", 2), "a");
+  EXPECT_EQ(truncate_utf8("😀", 3), "");
+  EXPECT_EQ(truncate_utf8("\x80\x80", 1), "");
 }
 
 }  // namespace

@@ -28,10 +28,12 @@ struct Key {
   State state{};
   PriceTimeline prices{};
 
-  void convert_state(Nanos at) { state = carried(limit, state, kStart + at, &prices); }
+  void convert_state(Nanos at) {
+    state = state_under_current_limit(limit, state, kStart + at, &prices);
+  }
   Decision take(Nanos at, const Ask& ask = {}) {
     convert_state(at);
-    const Taken taken = core::take(limit, state, kStart + at, ask);
+    const StepResult taken = core::take(limit, state, kStart + at, ask);
     state = taken.next;
     return taken.decision;
   }
@@ -43,7 +45,8 @@ struct Key {
     return {kStart + at, decision ? ask.cost : 0, before, state};
   }
   Decision peek(Nanos at, const Ask& ask = {}) const {
-    return core::peek(limit, carried(limit, state, kStart + at, &prices), kStart + at, ask);
+    return core::peek(limit, state_under_current_limit(limit, state, kStart + at, &prices),
+                      kStart + at, ask);
   }
   void debit(Nanos at, Permits cost) {
     convert_state(at);
@@ -52,7 +55,7 @@ struct Key {
   void refund(Nanos at, Receipt& receipt, Permits back) {
     convert_state(at);
     if constexpr (std::is_same_v<L, Bucket>) {
-      receipt = carried(limit, receipt, kStart + at, &prices);
+      receipt = receipt_under_current_limit(limit, receipt, kStart + at, &prices);
     }
     state = core::refund(limit, state, kStart + at, receipt, back);
   }

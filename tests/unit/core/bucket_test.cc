@@ -7,7 +7,8 @@
 namespace weir::core {
 namespace {
 
-// Of fifty calls at once, thirty pass and count down; the next one passes an interval later.
+// Of fifty calls at one instant, thirty pass and leave 29, 28, … 0 permits. One more passes an
+// emission interval later.
 TEST(Bucket, AdmitsItsBurstAndThenOneCallPerInterval) {
   auto bucket = key(Bucket::make(per_second(20), 30));
   for (Permits left = 29; left >= 0; --left) {
@@ -153,8 +154,8 @@ TEST(ChangedBucket, DrainsAStateOfAnotherNodeAtTheSlowerPriceUntilTheNextChange)
   bucket.change(*Bucket::make(per(1, minutes{1}), 100), kStart + minutes{5});
   const State used = debit(fast, {}, kStart, 100);
   const Instant now = kStart + minutes{10};
-  const State state =
-      carried(bucket.limit, DatedState{used, fast.pace, kStart}, now, &bucket.prices);
+  const State state = state_under_current_limit(
+      bucket.limit, DatedState{used, fast.interval, kStart}, now, &bucket.prices);
   EXPECT_EQ(remaining(bucket.limit, state, now), 5 * 2 + 5);
 }
 

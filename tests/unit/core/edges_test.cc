@@ -29,13 +29,13 @@ void for_each_limit(Test test) {
   test(*Smooth::make_warming(per_second(10), seconds{3}));
   test(*Window::make(per_second(5), false));
   test(*Window::make(per_second(5), true));
-  test(*Sliding::make(per_second(5)));
-  test(*Quota::make(5, std::make_shared<WholeTime>()));
+  test(*SlidingCounter::make(per_second(5)));
+  test(*CalendarWindow::make(5, std::make_shared<WholeTime>()));
 }
 
 TEST(Edges, ACostOfZeroPassesAndDoesNotChangeTheState) {
   for_each_limit([](const auto& limit) {
-    const Taken taken = take(limit, State{}, kStart, {.cost = 0});
+    const StepResult taken = take(limit, State{}, kStart, {.cost = 0});
     EXPECT_TRUE(taken.decision);
     EXPECT_TRUE(taken.next.never_seen());
     EXPECT_EQ(taken.decision.remaining, capacity(limit));
@@ -45,7 +45,7 @@ TEST(Edges, ACostOfZeroPassesAndDoesNotChangeTheState) {
 TEST(Edges, ANegativeCostIsImpossible) {
   for_each_limit([](const auto& limit) {
     for (const Permits cost : {Permits{-1}, -kMaxPermits, Permits{kLowest}}) {
-      const Taken taken = take(limit, State{}, kStart, {.cost = cost, .max_wait = kForever});
+      const StepResult taken = take(limit, State{}, kStart, {.cost = cost, .max_wait = kForever});
       EXPECT_EQ(taken.decision.outcome, Outcome::impossible);
       EXPECT_EQ(taken.decision.retry_after, kNever);
       EXPECT_TRUE(taken.next.never_seen());
@@ -57,7 +57,7 @@ TEST(Edges, ACostAboveTheCapacityIsImpossibleUnlessTheNextCallerPays) {
   for_each_limit([](const auto& limit) {
     constexpr bool pays_later = std::is_same_v<std::decay_t<decltype(limit)>, Smooth>;
     for (const Permits cost : {capacity(limit) + 1, kMaxPermits, Permits{kHighest}}) {
-      const Taken taken = take(limit, State{}, kStart, {.cost = cost, .max_wait = kForever});
+      const StepResult taken = take(limit, State{}, kStart, {.cost = cost, .max_wait = kForever});
       EXPECT_EQ(taken.decision.outcome, pays_later ? Outcome::allowed : Outcome::impossible);
     }
   });
@@ -70,7 +70,7 @@ TEST(Edges, AnyInstantIsAccepted) {
     for (const std::int64_t at :
          {std::int64_t{0}, std::int64_t{-1}, kLowest, ns(kStart), std::int64_t{1} << 62,
           kHighest - 1, kHighest, std::int64_t{0}, ns(kStart)}) {
-      const Taken taken = take(limit, state, instant(at), {.max_wait = kForever});
+      const StepResult taken = take(limit, state, instant(at), {.max_wait = kForever});
       state = taken.next;
       EXPECT_GE(taken.decision.remaining, 0);
       EXPECT_LE(taken.decision.remaining, taken.decision.limit);
@@ -85,7 +85,7 @@ TEST(Edges, AClockAtZeroWorksLikeAnyOther) {
     State state;
     Permits admitted = 0;
     for (int i = 0; i < 50; ++i) {
-      const Taken taken = take(limit, state, instant(0));
+      const StepResult taken = take(limit, state, instant(0));
       state = taken.next;
       admitted += taken.decision ? 1 : 0;
     }
@@ -180,8 +180,8 @@ TEST(Edges, ExtremeRatesMakeALimitOrAFlawWithoutOverflow) {
         }
         (void)NginxQueue::make(rate, 1, 1);
         (void)Window::make(rate, true);
-        (void)Sliding::make(rate);
-        (void)ExactLog::make(rate);
+        (void)SlidingCounter::make(rate);
+        (void)SlidingLog::make(rate);
       }
     }
   }
@@ -191,7 +191,7 @@ TEST(Edges, AnyMaxWaitIsAccepted) {
   for_each_limit([](const auto& limit) {
     const State used = debit(limit, State{}, kStart, 1000);
     for (const Nanos wait : {Nanos::min(), Nanos{-1}, Nanos{0}, Nanos{1}, Nanos::max()}) {
-      const Taken taken = take(limit, used, kStart, {.max_wait = wait});
+      const StepResult taken = take(limit, used, kStart, {.max_wait = wait});
       if (!taken.decision) {
         EXPECT_EQ(taken.next, used);
       }

@@ -12,7 +12,7 @@ struct Room {
       : limit(*Concurrency::make(count, lease)), entries(static_cast<std::size_t>(count)) {}
 
   Holders holders() { return {size, entries}; }
-  Choice ask(Nanos at, std::uint64_t who, Permits cost = 1) {
+  Evaluation ask(Nanos at, std::uint64_t who, Permits cost = 1) {
     return decide(limit, holders(), {.low = who}, kStart + at, cost);
   }
   bool enter_as(Nanos at, std::uint64_t who, Permits cost = 1) {

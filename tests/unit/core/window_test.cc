@@ -97,8 +97,8 @@ class ShortSunday : public Calendar {
   }
 };
 
-TEST(Quota, ResetsAtTheBoundariesOfItsCalendar) {
-  auto quota = key(Quota::make(2, std::make_shared<ShortSunday>()));
+TEST(CalendarWindow, ResetsAtTheBoundariesOfItsCalendar) {
+  auto quota = key(CalendarWindow::make(2, std::make_shared<ShortSunday>()));
   EXPECT_EQ(quota.admits(hours{25}, 3), 2);
   EXPECT_EQ(quota.peek(hours{25}).retry_after, hours{22});
   EXPECT_EQ(quota.admits(hours{47} - Nanos{1}, 3), 0);
@@ -106,10 +106,10 @@ TEST(Quota, ResetsAtTheBoundariesOfItsCalendar) {
   EXPECT_EQ(quota.peek(hours{47}).reset_after, hours{24});
 }
 
-TEST(Quota, RejectsInvalidNumbers) {
+TEST(CalendarWindow, RejectsInvalidNumbers) {
   const auto calendar = std::make_shared<ShortSunday>();
-  EXPECT_EQ(Quota::make(0, calendar).error(), Flaw::rate_not_positive);
-  EXPECT_EQ(Quota::make(kMaxPermits + 1, calendar).error(), Flaw::capacity_too_large);
+  EXPECT_EQ(CalendarWindow::make(0, calendar).error(), Flaw::rate_not_positive);
+  EXPECT_EQ(CalendarWindow::make(kMaxPermits + 1, calendar).error(), Flaw::capacity_too_large);
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST(EngineWait, IsTheLongestOfAllLimits) {
 }
 
 // Only queues let callers wait, unless the request sets max_wait.
-TEST(EngineWait, IsUnlimitedUnderQueuesAndZeroUnderOthers) {
+TEST(EngineWait, IsByDefaultUnlimitedForQueuesAndZeroForOtherLimits) {
   World world{"queue: { limits: [ 1/s queue 5 ] }, bucket: { limits: [ 1/s ] }"};
   EXPECT_EQ(world.admits("queue", "k", 10), 6);
   EXPECT_EQ(world.admits("bucket", "k", 10), 1);

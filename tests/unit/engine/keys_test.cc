@@ -73,7 +73,7 @@ TEST(MissingParts, MaySkipAllLimits) {
 // A part that is too long is an error, and not a missing part.
 TEST(MissingParts, DoNotIncludeMalformedParts) {
   World world{"p: { limits: [ { by: user, limit: 1/h } ] }"};
-  const std::string longest(policy::kLongestKey + 1, 'x');
+  const std::string longest(policy::kMaxKeyLength + 1, 'x');
   Request request{.policy = "p", .parts = Parts{{"user", longest}}, .skip_missing = true};
   EXPECT_EQ(world.engine.take(request).fault, Fault::parts);
   request.parts = Parts{{"user", "a"}, {"user", "b"}};

@@ -8,7 +8,7 @@
 
 #include "../../support/fake_fleet.h"
 #include "core/limit.h"
-#include "store/lease/purses.h"
+#include "store/lease/lease_cache.h"
 #include "weir/async_engine.h"
 #include "world.h"
 
@@ -594,7 +594,7 @@ class BucketModel {
  public:
   explicit BucketModel(const core::Bucket& limit) : limit_(limit) {}
   bool allows(Instant now, Permits cost) {
-    const core::Taken taken = core::take(limit_, state_, now, {.cost = cost});
+    const core::StepResult taken = core::take(limit_, state_, now, {.cost = cost});
     state_ = taken.next;
     return static_cast<bool>(taken.decision);
   }

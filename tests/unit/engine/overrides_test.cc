@@ -33,7 +33,7 @@ TEST(EngineOverrides, MatchByParts) {
 
 // Keys that share a bucket may have different rates: what one has used does not drain at the rate
 // of another before that one asks, also after changes.
-TEST(EngineOverrides, UsageOfASharedBucketStaysWhenAKeyWithAFasterRateLooks) {
+TEST(EngineOverrides, ASharedBucketDoesNotDrainFasterBecauseAKeyWithAFasterRateAsks) {
   const char* const faster = "overrides: { user=alice: { by: team, limit: 600/h } }";
   OnePolicy world{"{ by: team, limit: 30/h }", faster};
   world.clock.advance(1h);

@@ -59,7 +59,7 @@ TEST_F(PriceNote, KeepsTheEpochsOfEveryPolicy) {
     EXPECT_EQ(epochs[i]->debt_bound.price, original[i]->debt_bound.price);
   }
   const policy::Subject starts_with_b{.key = "bcd", .parts = {}};
-  EXPECT_EQ(epochs[1]->prices.limits_for(starts_with_b)[0].pace.price, 1'000'000'000);
+  EXPECT_EQ(epochs[1]->prices.limits_for(starts_with_b)[0].interval.price, 1'000'000'000);
   EXPECT_EQ(read_back->removed.at("q")->back()->prices.defaults.size(),
             1u);  // a window has no price
 }

@@ -265,7 +265,7 @@ class Seconds final : public core::Calendar {
 
 PolicySet with(std::shared_ptr<const core::Calendar> calendar) {
   policy::PolicySet set;
-  set["p"].limits.push_back({.rule = *core::Quota::make(5, std::move(calendar))});
+  set["p"].limits.push_back({.limit = *core::CalendarWindow::make(5, std::move(calendar))});
   return policy_set_of(std::move(set));
 }
 
@@ -413,7 +413,7 @@ TEST(EngineReplace, CanHappenDuringAnyOperation) {
          async.enter(request, "me", [&](const Verdict& verdict) { good = bool(verdict); });
        }},
       {"explain", [&](AsyncEngine& async, bool& good) {
-         async.explain(request, [&](const Result<Explanation, Trouble>& explanation) {
+         async.explain(request, [&](const Result<Explanation, OperationError>& explanation) {
            good = explanation && explanation->verdict && explanation->limits.size() == 1;
          });
        }}};

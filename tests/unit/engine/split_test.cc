@@ -39,7 +39,7 @@ struct Node {
     (void)engine.split_limits();
     return *this;
   }
-  void is_left_out() { fleet.stands(std::vector<Membership::Place>{}); }
+  void is_left_out() { fleet.stands(std::vector<Membership::NodeRank>{}); }
 
   Verdict take(const Request& request = kAsk) { return engine.take(request); }
   int admits(int n, const Request& request = kAsk) {
@@ -486,7 +486,7 @@ TEST(SplitLimits, StartAtZeroInANewEngineOfAMember) {
 
 TEST(SplitLimits, StartFullIfTheyPrecedeTheFleet) {
   Node node("q: { limits: [ 1/s ] }");
-  // No node has a part in the first two seconds of a fleet.
+  // In the first two seconds of a fleet, the part of every node is 0.
   node.fleet.stands({{.nodes = 0}, {.nodes = 2, .rank = 0}});
   node.fleet.steps.back().founding = true;
   node.engine.replace(policies(split("300/h")));

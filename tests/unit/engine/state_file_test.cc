@@ -121,7 +121,7 @@ TEST_F(StateFile, KeepsAllKeysWhenTheTableIsResized) {
 }
 
 // By the rate at which it was used, the key would be at rest.
-TEST_F(StateFile, KeepsWhatIsOwedToALoweredLimitWhenTheTableIsResized) {
+TEST_F(StateFile, KeepsTheDebtUnderALoweredLimitWhenTheTableIsResized) {
   constexpr std::string_view lowered = "p: { limits: [ 6/h burst 60 ] }";
   {
     Engine engine = open("p: { limits: [ 60/h burst 60 ] }");
@@ -163,7 +163,8 @@ TEST_F(StateFile, DoesNotStartBeforeTheTimeItWasLeft) {
   // Time continues from there.
   clock_.advance(6s);
   EXPECT_THAT(all_left(engine, kRequest), ElementsAre(1, 10, 20));
-  EXPECT_NE(engine.opening_note().find("the clock is 37800 s behind it"), std::string::npos)
+  EXPECT_NE(engine.opening_note().find("the system clock is 37800 s behind the time in this file"),
+            std::string::npos)
       << engine.opening_note();
 }
 
@@ -171,7 +172,7 @@ TEST_F(StateFile, DoesNotStartBeforeTheTimeItWasLeft) {
 class SetClock final : public Clock {
  public:
   Instant now() const noexcept override { return wall; }
-  Nanos passed() const noexcept override { return steady; }
+  Nanos monotonic() const noexcept override { return steady; }
   bool sleep_until(Instant, std::stop_token) const override { return true; }
   void advance(Nanos time) {
     wall += time;
@@ -210,12 +211,12 @@ TEST_F(StateFile, DoesNotRunAheadOfACorrectedClock) {
 TEST_F(StateFile, ReportsAnImplausibleTime) {
   clock_.advance(24h * 800);
   EXPECT_TRUE(open("p: { limits: [ 10/min ] }").take(kRequest));
-  EXPECT_TRUE(open("p: { limits: [ 10/min ] }").opened_well());
+  EXPECT_TRUE(open("p: { limits: [ 10/min ] }").state_intact());
   clock_.set(ManualClock::kStart);
   Engine engine = open("p: { limits: [ 10/min ] }");
   EXPECT_THAT(engine.opening_note(),
               testing::HasSubstr("its time is 800 days ahead of the system clock and is ignored"));
-  EXPECT_FALSE(engine.opened_well());
+  EXPECT_FALSE(engine.state_intact());
 }
 
 // A clock that is corrected regularly may be a little behind: time stands still until it catches

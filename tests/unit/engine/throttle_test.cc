@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "../../support/folder.h"
-#include "core/cell.h"
+#include "core/redis_cell.h"
 #include "engine/engine_access.h"
 #include "weir/parse_limit.h"
 #include "world.h"
@@ -123,7 +123,7 @@ TEST(EngineThrottle, IsIndependentOfPolicies) {
 
 TEST(EngineThrottle, IsIndependentOfRedisCell) {
   WorldWithoutPolicies world;
-  const auto cell = *core::Cell::make(9, 10, 3600);
+  const auto cell = *core::RedisCell::make(9, 10, 3600);
   EXPECT_EQ(world.left_after("10/h", 10), 0);
   EXPECT_EQ(detail::EngineAccess::throttle(world.engine, cell, "k", 4).decision.remaining, 6);
   EXPECT_EQ(world.left("10/h"), 0);

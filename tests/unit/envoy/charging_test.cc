@@ -65,15 +65,15 @@ TEST(Charging, MatchesAModelAllOrNothing) {
       quota_admits = quota_admits || (is_quota && fits);
     }
     if (has_quota && !quota_admits) admits = false;
-    std::vector<Descriptor> descriptors;
+    std::vector<RateLimitDescriptor> descriptors;
     for (const auto& [key, value] : pairs) descriptors.push_back(of({{key, value}}));
-    const Answer answer = world.call("d", descriptors, hits);
+    const RateLimitResponse answer = world.call("d", descriptors, hits);
     ASSERT_EQ(answer.overall, admits ? Code::ok : Code::over_limit) << "call " << i;
     if (admits) model.used = std::move(next);
     ++(admits ? passed : refused);
     // After every decision, each counter equals the model's.
     for (const auto& [key, value] : pairs) {
-      const Answer look = world.call("d", {with_hits(of({{key, value}}), 0)});
+      const RateLimitResponse look = world.call("d", {with_hits(of({{key, value}}), 0)});
       const std::uint64_t left = kLimits.at(key) - model.used[key + value];
       ASSERT_EQ(look.statuses[0].remaining, left) << "call " << i << ' ' << key << value;
     }
@@ -93,12 +93,12 @@ TEST(Charging, MatchesAModelInCompatMode) {
       used.clear();
     }
     static const std::vector<std::string> keys = {"a", "b"};
-    std::vector<Descriptor> descriptors;
+    std::vector<RateLimitDescriptor> descriptors;
     std::vector<std::string> names;
     for (std::size_t k = 0; k < 1 + random() % 20; ++k) names.push_back(keys[random() % 2]);
     const std::uint32_t hits = 1 + random() % 3;
     for (const std::string& name : names) descriptors.push_back(of({{name, "x"}}));
-    const Answer answer = world.call("d", descriptors, hits);
+    const RateLimitResponse answer = world.call("d", descriptors, hits);
     bool over = false;
     for (std::size_t k = 0; k < names.size(); ++k) {
       const std::uint64_t count = used[names[k]] += hits;
@@ -136,11 +136,11 @@ TEST(Charging, RefundsAtMostWhatIsCounted) {
         used -= std::min<std::uint64_t>(hits, used);
       } else {
         const bool fits = used + hits <= 9;
-        const Answer answer = world.call("d", {with_hits(of({{"b", "x"}}), hits)});
+        const RateLimitResponse answer = world.call("d", {with_hits(of({{"b", "x"}}), hits)});
         ASSERT_EQ(answer.overall, fits ? Code::ok : Code::over_limit);
         if (fits || as_envoyproxy) used += hits;
       }
-      const Answer look = world.call("d", {with_hits(of({{"b", "x"}}), 0)});
+      const RateLimitResponse look = world.call("d", {with_hits(of({{"b", "x"}}), 0)});
       ASSERT_EQ(look.statuses[0].remaining, used > 9 ? 0 : 9 - used);
     }
   }
@@ -165,7 +165,7 @@ TEST(Charging, RefundsAFullSlidingWindow) {
       "  - { key: k, rate_limit: { unit: hour, requests_per_unit: 6, algorithm: sliding_window } "
       "}\n",
       {.as_envoyproxy = true});
-  const Descriptor k = of({{"k", "x"}});
+  const RateLimitDescriptor k = of({{"k", "x"}});
   constexpr std::uint64_t many = std::uint64_t{1} << 40;
   world.call("d", {with_hits(k, many)});
   world.clock.advance(std::chrono::hours{1});

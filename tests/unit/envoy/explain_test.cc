@@ -19,11 +19,12 @@ descriptors:
       - { key: path, value: /free }
 )";
 
-ExplainedDescriptor explained(World& world, std::string_view domain, Descriptor descriptor) {
-  Call call{.domain = domain, .descriptors = {}};
+ExplainedDescriptor explained(World& world, std::string_view domain,
+                              RateLimitDescriptor descriptor) {
+  RateLimitRequest call{.domain = domain, .descriptors = {}};
   call.descriptors.push_back(std::move(descriptor));
-  std::optional<Explanation> explanation;
-  world.service.explain(call, world.link(), [&](Result<Explanation, Failure> given) {
+  std::optional<RequestExplanation> explanation;
+  world.service.explain(call, world.link(), [&](Result<RequestExplanation, ServiceError> given) {
     ASSERT_TRUE(given) << given.error().text;
     explanation = *std::move(given);
   });
@@ -40,7 +41,7 @@ TEST(Explain, ReportsThePathAndTheState) {
     EXPECT_EQ(explanation.steps[0].place, "rules.yaml:3:5");
     EXPECT_EQ(explanation.steps[1].match, MatchKind::value);
     EXPECT_EQ(explanation.steps[1].place, "rules.yaml:5:9");
-    EXPECT_EQ(explanation.end, End::limit);
+    EXPECT_EQ(explanation.end, WalkEnd::limit);
     ASSERT_TRUE(explanation.limit);
     EXPECT_EQ(explanation.limit->text, "5/min window");
     EXPECT_EQ(explanation.limit->name, "buying");
@@ -53,7 +54,7 @@ TEST(Explain, ReportsThePathAndTheState) {
 
 TEST(Explain, ReportsWhyThereIsNoLimit) {
   World world(kRules);
-  const auto why = [&](Descriptor descriptor) {
+  const auto why = [&](RateLimitDescriptor descriptor) {
     return explained(world, "shop", std::move(descriptor)).why;
   };
   EXPECT_THAT(why(of({{"user", "a"}})), HasSubstr("ends before the configuration does"));
@@ -83,7 +84,7 @@ descriptors:
     value_to_metric: true
     descriptors: [ { key: path, rate_limit: { unit: day, requests_per_unit: 5 } } ]
 )");
-  const std::vector<std::pair<Descriptor, std::string>> all = {
+  const std::vector<std::pair<RateLimitDescriptor, std::string>> all = {
       {of({{"user", "alice"}}), "shop.user_alice"},
       {of({{"tenant", "t"}, {"path", "/buy"}}), "shop.tenant_t.path"},
       {limited(of({{"user", "bob"}}), 1, Unit::day), "shop.user_bob"}};

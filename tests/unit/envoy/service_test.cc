@@ -30,7 +30,8 @@ descriptors:
     rate_limit: { unit: hour, requests_per_unit: 5 }
 )";
 
-std::string error_of(World& world, std::string_view domain, std::vector<Descriptor> descriptors) {
+std::string error_of(World& world, std::string_view domain,
+                     std::vector<RateLimitDescriptor> descriptors) {
   const auto answer = world.ask(domain, std::move(descriptors));
   return answer ? "" : answer.error().text;
 }
@@ -40,7 +41,7 @@ TEST(RateLimitService, ReportsWhyARequestIsInvalid) {
   EXPECT_EQ(error_of(world, "", {of({{"k", "v"}})}), "rate limit domain must not be empty");
   EXPECT_EQ(error_of(world, "d", {}), "rate limit descriptor list must not be empty");
   EXPECT_EQ(world.service.counts().service_errors, 2U);
-  std::vector<Descriptor> many(1025, of({{"k", "v"}}));
+  std::vector<RateLimitDescriptor> many(1025, of({{"k", "v"}}));
   EXPECT_EQ(error_of(world, "d", many),
             "1025 descriptors of the call have limits: at most 1024 are allowed");
   many.assign(10'000, of({{"nobody", "v"}}));
@@ -55,7 +56,8 @@ TEST(RateLimitService, ReportsWhyARequestIsInvalid) {
 // An entry without a key or a descriptor without entries matches no rule.
 TEST(RateLimitService, AllowsDescriptorsWithoutARule) {
   World world(kRules);
-  const Answer answer = world.call("d", {of({}), of({{"", ""}}), of({{"\xff\xfe", "\0"}})});
+  const RateLimitResponse answer =
+      world.call("d", {of({}), of({{"", ""}}), of({{"\xff\xfe", "\0"}})});
   EXPECT_EQ(answer.overall, Code::ok);
   EXPECT_EQ(answer.statuses.size(), 3U);
 }
@@ -87,7 +89,7 @@ descriptors:
   for (const bool as_envoyproxy : {false, true}) {
     World world(yaml, {.as_envoyproxy = as_envoyproxy});
     const auto until_reset = [&](const char* key) {
-      const Answer answer = world.call("d", {of({{key, "v"}})}, 7);
+      const RateLimitResponse answer = world.call("d", {of({{key, "v"}})}, 7);
       EXPECT_EQ(answer.overall, Code::over_limit);
       return *answer.statuses[0].until_reset;
     };
@@ -117,11 +119,11 @@ descriptors:
   - { key: b, rate_limit: { unit: day, requests_per_unit: 3 } }
 )";
   World world(yaml, {.response_headers = true});
-  const auto limit = [&](std::vector<Descriptor> descriptors) {
+  const auto limit = [&](std::vector<RateLimitDescriptor> descriptors) {
     return world.call("d", std::move(descriptors)).response_headers.at(0).value;
   };
-  const Descriptor q = of({{"q", "v"}});
-  const Descriptor b = of({{"b", "v"}});
+  const RateLimitDescriptor q = of({{"q", "v"}});
+  const RateLimitDescriptor b = of({{"b", "v"}});
   EXPECT_EQ(limit({with_hits(q, 10), b}), "9");
   EXPECT_EQ(limit({b, with_hits(q, 10)}), "9");
   // Another quota has room: the request is allowed.
@@ -133,9 +135,9 @@ descriptors:
 TEST(RateLimitService, SendsHeadersOfTheTightestLimit) {
   World world(kRules, {.response_headers = true});
   world.clock.set(Instant{seconds{2222}});
-  const auto headers = [](const Answer& answer) {
+  const auto headers = [](const RateLimitResponse& answer) {
     std::string all;
-    for (const Header& header : answer.response_headers) {
+    for (const ResponseHeader& header : answer.response_headers) {
       all += header.key + ": " + header.value + "; ";
     }
     return all;
@@ -168,7 +170,8 @@ TEST(RateLimitService, SendsMetadataOfAdmittingRules) {
   EXPECT_EQ(world.call("d", {of({{"meta", "x"}}), with_hits(of({{"more", "x"}}), 2)}).metadata,
             R"({"descriptors":[{"entries":["meta=x"]},{"entries":["more=x"],"hitsAddend":2}],)"
             R"("domain":"d","metadata":{"level":2,"plan":"paid"}})");
-  const Answer limited_by_call = world.call("d", {limited(of({{"a", "b"}}), 3, Unit::hour)});
+  const RateLimitResponse limited_by_call =
+      world.call("d", {limited(of({{"a", "b"}}), 3, Unit::hour)});
   EXPECT_THAT(limited_by_call.metadata,
               ::testing::HasSubstr(R"("limit":"requests_per_unit:3 unit:HOUR")"));
   EXPECT_THAT(world.call("d", {limited(of({{"a", "b"}}), 0, Unit::day)}).metadata,
@@ -221,7 +224,7 @@ TEST(RateLimitService, KeepsUsageAndCountersAfterAReload) {
   EXPECT_EQ(world.counts_of("d.k").total, 12U);
   EXPECT_EQ(world.counts_of("d.second").total, 0U);
   EXPECT_EQ(world.service.counts().loads, 2U);
-  world.service.note_failed_load();
+  world.service.note_failed_reload();
   EXPECT_EQ(world.service.counts().failed_loads, 1U);
 }
 
@@ -242,12 +245,14 @@ TEST(RateLimitService, BoundsTheMetricsThatClientsName) {
 TEST(RateLimitService, AllocatesOnlyTheResponse) {
   World world(kRules);
   NoLink link;
-  const Call call{.domain = "d", .descriptors = {of({{"k", "v"}}), of({{"second", "v"}})}};
+  const RateLimitRequest call{.domain = "d",
+                              .descriptors = {of({{"k", "v"}}), of({{"second", "v"}})}};
   std::uint64_t passed = 0;
   const auto ask = [&] {
-    world.service.should_rate_limit(call, link, [&passed](Result<Answer, Failure> answer) {
-      passed += answer && answer->overall == Code::ok ? 1 : 0;
-    });
+    world.service.should_rate_limit(call, link,
+                                    [&passed](Result<RateLimitResponse, ServiceError> answer) {
+                                      passed += answer && answer->overall == Code::ok ? 1 : 0;
+                                    });
   };
   for (int i = 0; i < 3; ++i) ask();
   const auto before = allocations();
@@ -267,10 +272,12 @@ TEST(RateLimitService, NeverExceedsALimitOnManyThreads) {
     threads.emplace_back([&, t] {
       NoLink link;
       for (int i = 0; i < 500; ++i) {
-        const Call call{.domain = "d", .descriptors = {of({{"a", "x"}}), of({{"b", "x"}})}};
-        world.service.should_rate_limit(call, link, [&](Result<Answer, Failure> answer) {
-          if (answer && answer->overall == Code::ok) ++passed;
-        });
+        const RateLimitRequest call{.domain = "d",
+                                    .descriptors = {of({{"a", "x"}}), of({{"b", "x"}})}};
+        world.service.should_rate_limit(call, link,
+                                        [&](Result<RateLimitResponse, ServiceError> answer) {
+                                          if (answer && answer->overall == Code::ok) ++passed;
+                                        });
         if (t == 0 && i % 100 == 0) {
           world.service.use(
               rules("domain: d\ndescriptors:\n"

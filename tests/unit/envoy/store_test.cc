@@ -27,11 +27,11 @@ class StoreOutage : public ::testing::Test {
     service_.emplace(*engine_);
     service_->use(rules(kRules), {.as_envoyproxy = as_envoyproxy, .on_store_failure = mode});
   }
-  void ask(std::vector<Descriptor> descriptors, std::uint32_t hits = 1) {
+  void ask(std::vector<RateLimitDescriptor> descriptors, std::uint32_t hits = 1) {
     const std::string domain = "d";
-    Call call{.domain = domain, .descriptors = std::move(descriptors), .hits = hits};
+    RateLimitRequest call{.domain = domain, .descriptors = std::move(descriptors), .hits = hits};
     answer_.reset();
-    service_->should_rate_limit(call, *link_, [&](Result<Answer, Failure> given) {
+    service_->should_rate_limit(call, *link_, [&](Result<RateLimitResponse, ServiceError> given) {
       EXPECT_FALSE(answer_.has_value());
       answer_ = std::move(given);
     });
@@ -43,8 +43,8 @@ class StoreOutage : public ::testing::Test {
   FakeFleet fleet_;
   std::unique_ptr<Link> link_ = fleet_.connect();
   std::optional<Engine> engine_;
-  std::optional<Service> service_;
-  std::optional<Result<Answer, Failure>> answer_;
+  std::optional<RateLimitService> service_;
+  std::optional<Result<RateLimitResponse, ServiceError>> answer_;
 };
 
 TEST_F(StoreOutage, IsAnErrorByDefault) {
@@ -108,7 +108,7 @@ TEST_F(StoreOutage, DelaysTheResponse) {
   fleet_.mode = FakeFleet::Mode::waits;
   {
     const std::string value(100, 'v');
-    std::vector<Descriptor> many;
+    std::vector<RateLimitDescriptor> many;
     for (int i = 0; i < 20; ++i) many.push_back(of({{"k", value}}));
     many.resize(3);
     ask(std::move(many));

@@ -17,14 +17,14 @@ using ::testing::ElementsAre;
 
 constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
 
-std::vector<Code> codes_of(const Answer& answer) {
+std::vector<Code> codes_of(const RateLimitResponse& answer) {
   std::vector<Code> codes;
-  for (const Status& status : answer.statuses) codes.push_back(status.code);
+  for (const DescriptorStatus& status : answer.statuses) codes.push_back(status.code);
   return codes;
 }
-std::vector<std::uint32_t> remaining_of(const Answer& answer) {
+std::vector<std::uint32_t> remaining_of(const RateLimitResponse& answer) {
   std::vector<std::uint32_t> remaining;
-  for (const Status& status : answer.statuses) remaining.push_back(status.remaining);
+  for (const DescriptorStatus& status : answer.statuses) remaining.push_back(status.remaining);
   return remaining;
 }
 
@@ -93,10 +93,10 @@ descriptors:
 
 TEST_P(EnvoyVectors, V1FindsTheRuleOfADescriptor) {
   play(kBasic, [](World& world) {
-    const auto found = [&](Descriptor descriptor) -> std::pair<std::uint32_t, Unit> {
-      const Answer answer = world.call("test-domain", {std::move(descriptor)});
+    const auto found = [&](RateLimitDescriptor descriptor) -> std::pair<std::uint32_t, Unit> {
+      const RateLimitResponse answer = world.call("test-domain", {std::move(descriptor)});
       EXPECT_EQ(answer.overall, Code::ok);
-      const Status& status = answer.statuses.at(0);
+      const DescriptorStatus& status = answer.statuses.at(0);
       if (!status.limit) {
         EXPECT_EQ(status.remaining, 0U);
         return {0, Unit::unknown};
@@ -116,10 +116,10 @@ TEST_P(EnvoyVectors, V1FindsTheRuleOfADescriptor) {
     EXPECT_EQ(found(of({{"key2", "value2"}})), (std::pair{30U, Unit::minute}));
     EXPECT_EQ(found(of({{"key2", "value3"}})), none);
     EXPECT_EQ(found(of({{"key3", "foo"}})), (std::pair{1U, Unit::hour}));
-    const Answer named = world.call("test-domain", {of({{"key4", "foo"}})});
+    const RateLimitResponse named = world.call("test-domain", {of({{"key4", "foo"}})});
     EXPECT_EQ(named.statuses[0].limit->name, "key4_rate_limit");
     EXPECT_EQ(named.statuses[0].limit->unit, Unit::day);
-    const Answer unlimited = world.call("test-domain", {of({{"key6", "foo"}})});
+    const RateLimitResponse unlimited = world.call("test-domain", {of({{"key6", "foo"}})});
     EXPECT_FALSE(unlimited.statuses[0].limit);
     EXPECT_EQ(unlimited.statuses[0].remaining, kMost);
     EXPECT_EQ(found(of({{"key7", "unspecified_value"}})), (std::pair{70U, Unit::minute}));
@@ -149,11 +149,11 @@ descriptors:
       - { key: wild, value: goo*, rate_limit: { unit: minute, requests_per_unit: 20 } }
 )",
        [](World& world) {
-         const auto is_limited = [&](Descriptor descriptor) {
+         const auto is_limited = [&](RateLimitDescriptor descriptor) {
            return world.call("wild-domain", {std::move(descriptor)}).statuses[0].limit.has_value();
          };
          for (const char* value : {"foo1", "foo2", "foo"}) {
-           const Answer answer = world.call("wild-domain", {of({{"wild", value}})});
+           const RateLimitResponse answer = world.call("wild-domain", {of({{"wild", value}})});
            EXPECT_EQ(answer.statuses[0].remaining, 19U) << value;  // a counter for each value
          }
          EXPECT_EQ(world.counts_of("wild-domain.wild_foo*").total, 3U);
@@ -184,7 +184,7 @@ descriptors:
 TEST_P(EnvoyVectors, V3CountsDownAndRefuses) {
   play(kAnother, [](World& world) {
     for (std::uint32_t i = 1; i <= 25; ++i) {
-      const Answer answer = world.call("another", {of({{"key2", "R"}})}, 1);
+      const RateLimitResponse answer = world.call("another", {of({{"key2", "R"}})}, 1);
       const bool over = i > 20;
       EXPECT_EQ(answer.overall, over ? Code::over_limit : Code::ok);
       EXPECT_EQ(answer.statuses[0].code, over ? Code::over_limit : Code::ok);
@@ -204,7 +204,8 @@ TEST_P(EnvoyVectors, V3CountsDownAndRefuses) {
 TEST_P(EnvoyVectors, V4ChargesSeveralDescriptors) {
   play(kAnother, [this](World& world) {
     for (std::uint32_t i = 1; i <= 15; ++i) {
-      const Answer answer = world.call("another", {of({{"key2", "R"}}), of({{"key3", "R"}})});
+      const RateLimitResponse answer =
+          world.call("another", {of({{"key2", "R"}}), of({{"key3", "R"}})});
       const bool over = i > 10;
       const std::uint32_t first = as_envoyproxy() ? 20 - i : 20 - std::min(i, 10U);
       EXPECT_EQ(answer.overall, over ? Code::over_limit : Code::ok);
@@ -226,15 +227,15 @@ descriptors:
 )",
        [](World& world) {
          for (std::uint32_t i = 1; i <= 10; ++i) {
-           const Answer answer = world.call("d", {of({{"files", "files/a.pdf"}})});
+           const RateLimitResponse answer = world.call("d", {of({{"files", "files/a.pdf"}})});
            EXPECT_THAT(remaining_of(answer), ElementsAre(10 - i));
          }
-         const Answer refused = world.call("d", {of({{"files", "files/b.csv"}})});
+         const RateLimitResponse refused = world.call("d", {of({{"files", "files/b.csv"}})});
          EXPECT_EQ(refused.overall, Code::over_limit);
          EXPECT_THAT(remaining_of(refused), ElementsAre(0U));
          EXPECT_EQ(world.counts_of("d.files_files/*").total, 11U);
          for (const char* value : {"files_no_share/a", "files_no_share/b", "files_no_share/"}) {
-           const Answer answer = world.call("d", {of({{"files_no_share", value}})});
+           const RateLimitResponse answer = world.call("d", {of({{"files_no_share", value}})});
            EXPECT_THAT(remaining_of(answer), ElementsAre(9U));
          }
          EXPECT_THAT(remaining_of(world.call("d", {of({{"file", "test1"}})})), ElementsAre(49U));
@@ -255,11 +256,13 @@ descriptors:
 )",
        [](World& world) {
          for (std::uint32_t i = 1; i <= 6; ++i) {
-           const Answer shady = world.call("d", {of({{"foo", "pelle"}, {"baz", "shady"}})});
+           const RateLimitResponse shady =
+               world.call("d", {of({{"foo", "pelle"}, {"baz", "shady"}})});
            EXPECT_EQ(shady.overall, Code::ok);
            EXPECT_THAT(codes_of(shady), ElementsAre(Code::ok));
            EXPECT_THAT(remaining_of(shady), ElementsAre(i < 3 ? 3 - i : 0U));
-           const Answer other = world.call("d", {of({{"foo", "pelle"}, {"baz", "not-so-shady"}})});
+           const RateLimitResponse other =
+               world.call("d", {of({{"foo", "pelle"}, {"baz", "not-so-shady"}})});
            EXPECT_EQ(other.overall, i > 3 ? Code::over_limit : Code::ok);
          }
          const RuleCounts counts = world.counts_of("d.foo.baz_shady");
@@ -285,10 +288,10 @@ TEST_P(EnvoyVectors, V8RefusesByQuotasOnlyTogether) {
       return world.call("d", {of({{"service", "service_1"}}), of({{"service", "service_2"}})});
     };
     EXPECT_EQ(call().overall, Code::ok);
-    const Answer second = call();
+    const RateLimitResponse second = call();
     EXPECT_EQ(second.overall, Code::ok);
     EXPECT_THAT(codes_of(second), ElementsAre(Code::over_limit, Code::ok));
-    const Answer third = call();
+    const RateLimitResponse third = call();
     EXPECT_EQ(third.overall, Code::over_limit);
     EXPECT_THAT(codes_of(third), ElementsAre(Code::over_limit, Code::over_limit));
   });
@@ -303,16 +306,17 @@ TEST_P(EnvoyVectors, V10DecidesQuotasBesideOtherLimits) {
     EXPECT_EQ(both("a").overall, Code::ok);
     EXPECT_EQ(both("a").overall, Code::ok);
     // The only quota is over: the request is refused, although the other limit has room.
-    const Answer over = both("a");
+    const RateLimitResponse over = both("a");
     EXPECT_EQ(over.overall, Code::over_limit);
     EXPECT_THAT(codes_of(over), ElementsAre(Code::ok, Code::over_limit));
     // Refused hits are counted in compat mode only.
     EXPECT_THAT(remaining_of(over), ElementsAre(as_envoyproxy() ? 1U : 2U, 0U));
-    const Answer alone = world.call("d", {of({{"user", "a"}})});
+    const RateLimitResponse alone = world.call("d", {of({{"user", "a"}})});
     EXPECT_THAT(remaining_of(alone), ElementsAre(as_envoyproxy() ? 0U : 1U));
     // A limit is over, and a quota is not.
     world.call("d", {of({{"user", "b"}})}, 4);
-    const Answer other = world.call("d", {of({{"user", "b"}}), of({{"service", "service_1"}})});
+    const RateLimitResponse other =
+        world.call("d", {of({{"user", "b"}}), of({{"service", "service_1"}})});
     EXPECT_EQ(other.overall, Code::over_limit);
     EXPECT_THAT(codes_of(other), ElementsAre(Code::over_limit, Code::ok));
   });
@@ -327,12 +331,12 @@ TEST_P(EnvoyVectors, V10NeverRefusesInTheServicesShadowMode) {
          };
          EXPECT_THAT(remaining_of(both(2)), ElementsAre(2U, 0U));
          EXPECT_EQ(world.service.counts().shadow, 0U);
-         const Answer over = both(1);  // the quota
+         const RateLimitResponse over = both(1);  // the quota
          EXPECT_EQ(over.overall, Code::ok);
          EXPECT_THAT(codes_of(over), ElementsAre(Code::ok, Code::over_limit));
          // it passed: admitting limits are charged
          EXPECT_THAT(remaining_of(over), ElementsAre(1U, 0U));
-         const Answer both_over = both(2);
+         const RateLimitResponse both_over = both(2);
          EXPECT_EQ(both_over.overall, Code::ok);
          EXPECT_THAT(codes_of(both_over), ElementsAre(Code::over_limit, Code::over_limit));
          EXPECT_THAT(remaining_of(both_over), ElementsAre(as_envoyproxy() ? 0U : 1U, 0U));
@@ -348,7 +352,8 @@ TEST_P(EnvoyVectors, V10AppliesQuotaModeToAllRules) {
   play(kAnother,
        [](World& world) {
          world.call("another", {of({{"key3", "x"}})}, 10);
-         const Answer one = world.call("another", {of({{"key2", "x"}}), of({{"key3", "x"}})});
+         const RateLimitResponse one =
+             world.call("another", {of({{"key2", "x"}}), of({{"key3", "x"}})});
          EXPECT_EQ(one.overall, Code::ok);
          EXPECT_THAT(codes_of(one), ElementsAre(Code::ok, Code::over_limit));
          EXPECT_THAT(remaining_of(one), ElementsAre(19U, 0U));
@@ -369,11 +374,12 @@ descriptors:
   - { key: shady, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 } }
 )",
        [](World& world) {
-         const auto twice = [&](const Descriptor& limited, const Descriptor& beside) {
+         const auto twice = [&](const RateLimitDescriptor& limited,
+                                const RateLimitDescriptor& beside) {
            EXPECT_EQ(world.call("d", {limited, beside}).overall, Code::ok);
            return world.call("d", {limited, beside});
          };
-         const Answer unmatched = twice(of({{"reg", "1"}}), of({{"none", "1"}}));
+         const RateLimitResponse unmatched = twice(of({{"reg", "1"}}), of({{"none", "1"}}));
          EXPECT_EQ(unmatched.overall, Code::ok);
          EXPECT_THAT(codes_of(unmatched), ElementsAre(Code::over_limit, Code::ok));
          EXPECT_EQ(twice(of({{"new", "1"}}), of({{"old", "1"}})).overall, Code::ok);
@@ -395,14 +401,14 @@ descriptors:
   - { key: shady, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 } }
 )",
        [](World& world) {
-         const std::vector<Descriptor> both{of({{"qa", "1"}}), of({{"qs", "1"}})};
+         const std::vector<RateLimitDescriptor> both{of({{"qa", "1"}}), of({{"qs", "1"}})};
          EXPECT_EQ(world.call("d", both).overall, Code::ok);
-         const Answer second = world.call("d", both);
+         const RateLimitResponse second = world.call("d", both);
          EXPECT_EQ(second.overall, Code::ok);
          EXPECT_THAT(codes_of(second), ElementsAre(Code::over_limit, Code::ok));
          EXPECT_EQ(world.counts_of("d.qs").shadow, 1U);
          // A shadow that is not a quota does not help.
-         const std::vector<Descriptor> beside{of({{"qa", "1"}}), of({{"shady", "1"}})};
+         const std::vector<RateLimitDescriptor> beside{of({{"qa", "1"}}), of({{"shady", "1"}})};
          EXPECT_EQ(world.call("d", beside).overall, Code::over_limit);
        });
 }
@@ -416,7 +422,7 @@ descriptors:
   - { key: baz, value: qux, rate_limit: { unlimited: true } }
 )",
        [](World& world) {
-         const Answer answer = world.call(
+         const RateLimitResponse answer = world.call(
              "d", {of({{"foo", "bar"}}), of({{"hello", "world"}}), of({{"baz", "qux"}})});
          EXPECT_EQ(answer.overall, Code::ok);
          EXPECT_THAT(codes_of(answer), ElementsAre(Code::ok, Code::ok, Code::ok));
@@ -449,7 +455,7 @@ TEST_P(EnvoyVectors, V12CountsHitsNearTheLimit) {
     play(yaml, [&](World& world) {
       for (std::uint32_t i = 0; i < each.before; ++i) world.call("d", {of({{"k", "v"}})});
       const RuleCounts before = world.counts_of("d.k");
-      const Answer answer = world.call("d", {of({{"k", "v"}})}, each.hits);
+      const RateLimitResponse answer = world.call("d", {of({{"k", "v"}})}, each.hits);
       const RuleCounts after = world.counts_of("d.k");
       const bool over = each.before + each.hits > each.limit;
       EXPECT_EQ(answer.overall, over ? Code::over_limit : Code::ok);
@@ -473,7 +479,7 @@ descriptors:
 )",
        [this](World& world) {
          world.call("d", {of({{"a", "x"}}), of({{"b", "x"}})}, 13);
-         const Answer answer = world.call("d", {of({{"a", "x"}}), of({{"b", "x"}})}, 2);
+         const RateLimitResponse answer = world.call("d", {of({{"a", "x"}}), of({{"b", "x"}})}, 2);
          EXPECT_EQ(answer.overall, Code::over_limit);
          EXPECT_THAT(codes_of(answer), ElementsAre(Code::ok, Code::over_limit));
          // As envoyproxy/ratelimit with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, the first is not
@@ -502,7 +508,7 @@ descriptors:
          for (std::uint32_t i = 1; i <= 5; ++i) {
            EXPECT_THAT(remaining_of(call()), ElementsAre(5 - i, 100 - i));
          }
-         const Answer sixth = call();
+         const RateLimitResponse sixth = call();
          EXPECT_EQ(sixth.overall, Code::over_limit);
          EXPECT_THAT(codes_of(sixth), ElementsAre(Code::over_limit, Code::ok));
          EXPECT_THAT(remaining_of(sixth), ElementsAre(0U, as_envoyproxy() ? 94U : 95U));
@@ -512,7 +518,7 @@ descriptors:
 // hits_addend at both levels.
 TEST_P(EnvoyVectors, HitsMayBeSetOnBothLevels) {
   play(kAnother, [this](World& world) {
-    const auto left = [&](std::vector<Descriptor> descriptors, std::uint32_t hits) {
+    const auto left = [&](std::vector<RateLimitDescriptor> descriptors, std::uint32_t hits) {
       return remaining_of(world.call("another", std::move(descriptors), hits));
     };
     EXPECT_THAT(left({of({{"key2", "R"}})}, 0), ElementsAre(19U));  // the default is 1
@@ -522,10 +528,10 @@ TEST_P(EnvoyVectors, HitsMayBeSetOnBothLevels) {
     EXPECT_THAT(left({with_hits(of({{"key2", "R"}}), 0)}, 3), ElementsAre(10U));  // a peek
     EXPECT_THAT(left({of({{"key2", "R"}})}, 10), ElementsAre(0U));
     // A count equal to the limit is not over it.
-    const Answer look = world.call("another", {with_hits(of({{"key2", "R"}}), 0)});
+    const RateLimitResponse look = world.call("another", {with_hits(of({{"key2", "R"}}), 0)});
     EXPECT_EQ(look.overall, Code::ok);
     EXPECT_EQ(world.call("another", {of({{"key2", "R"}})}).overall, Code::over_limit);
-    const Answer beyond = world.call("another", {with_hits(of({{"key2", "R"}}), 0)});
+    const RateLimitResponse beyond = world.call("another", {with_hits(of({{"key2", "R"}}), 0)});
     EXPECT_EQ(beyond.overall, as_envoyproxy() ? Code::over_limit : Code::ok);
   });
 }
@@ -533,7 +539,7 @@ TEST_P(EnvoyVectors, HitsMayBeSetOnBothLevels) {
 TEST_P(EnvoyVectors, HitsMayExceedEveryLimit) {
   play(kAnother, [](World& world) {
     const auto most = std::numeric_limits<std::uint64_t>::max();
-    const Answer answer = world.call("another", {with_hits(of({{"key2", "R"}}), most)});
+    const RateLimitResponse answer = world.call("another", {with_hits(of({{"key2", "R"}}), most)});
     EXPECT_EQ(answer.overall, Code::over_limit);
   });
 }
@@ -541,7 +547,7 @@ TEST_P(EnvoyVectors, HitsMayExceedEveryLimit) {
 // is_negative_hits: a refund of at most what this window counts.
 TEST_P(EnvoyVectors, NegativeHitsRefundWhatIsCounted) {
   play(kAnother, [](World& world) {
-    const auto left = [&](Descriptor descriptor) {
+    const auto left = [&](RateLimitDescriptor descriptor) {
       return remaining_of(world.call("another", {std::move(descriptor)}));
     };
     EXPECT_THAT(left(returning(of({{"key2", "R"}}), 7)), ElementsAre(20U));
@@ -549,7 +555,7 @@ TEST_P(EnvoyVectors, NegativeHitsRefundWhatIsCounted) {
     EXPECT_THAT(left(returning(of({{"key2", "R"}}), 5)), ElementsAre(13U));
     EXPECT_THAT(left(returning(of({{"key2", "R"}}), 1000)), ElementsAre(20U));
     EXPECT_THAT(left(with_hits(of({{"key2", "R"}}), 20)), ElementsAre(0U));
-    const Answer over = world.call("another", {of({{"key2", "R"}})});
+    const RateLimitResponse over = world.call("another", {of({{"key2", "R"}})});
     EXPECT_EQ(over.overall, Code::over_limit);
   });
 }
@@ -559,7 +565,7 @@ TEST_P(EnvoyVectors, NegativeHitsRefundRefusedHitsFirst) {
   play(kAnother, [this](World& world) {
     world.call("another", {of({{"key3", "R"}})}, 10);
     world.call("another", {of({{"key3", "R"}})}, 5);
-    const Answer answer = world.call("another", {returning(of({{"key3", "R"}}), 7)});
+    const RateLimitResponse answer = world.call("another", {returning(of({{"key3", "R"}}), 7)});
     EXPECT_EQ(answer.overall, Code::ok);
     EXPECT_THAT(remaining_of(answer), ElementsAre(as_envoyproxy() ? 2U : 7U));
   });
@@ -568,7 +574,7 @@ TEST_P(EnvoyVectors, NegativeHitsRefundRefusedHitsFirst) {
 TEST_P(EnvoyVectors, ARefusedRequestRefundsNothing) {
   play(kAnother, [this](World& world) {
     world.call("another", {of({{"key2", "R"}}), of({{"key3", "R"}})}, 10);
-    const Answer answer =
+    const RateLimitResponse answer =
         world.call("another", {of({{"key3", "R"}}), returning(of({{"key2", "R"}}), 4)});
     EXPECT_EQ(answer.overall, Code::over_limit);
     EXPECT_THAT(remaining_of(answer), ElementsAre(0U, as_envoyproxy() ? 14U : 10U));
@@ -601,7 +607,7 @@ TEST_P(EnvoyVectors, ZeroPerUnitAlwaysRefuses) {
       "  - { key: b, rate_limit: { unit: minute, requests_per_unit: 0, algorithm: token_bucket } }",
       [](World& world) {
         for (const char* key : {"k", "b"}) {
-          const Answer answer = world.call("d", {of({{key, "v"}})});
+          const RateLimitResponse answer = world.call("d", {of({{key, "v"}})});
           EXPECT_EQ(answer.overall, Code::over_limit);
           EXPECT_THAT(remaining_of(answer), ElementsAre(0U));
         }
@@ -618,7 +624,8 @@ descriptors:
 )",
        [](World& world) {
          for (std::uint32_t i = 1; i <= 5; ++i) {
-           const Answer answer = world.call("d", {of({{"all", "x"}}), of({{"paid", "x"}})});
+           const RateLimitResponse answer =
+               world.call("d", {of({{"all", "x"}}), of({{"paid", "x"}})});
            EXPECT_EQ(answer.overall, Code::ok);
            EXPECT_FALSE(answer.statuses[0].limit);
            EXPECT_THAT(remaining_of(answer), ElementsAre(0U, 5 - i));
@@ -636,7 +643,8 @@ descriptors:
   - { key: paid, rate_limit: { unit: hour, requests_per_unit: 5, replaces: [ { name: free } ] } }
 )",
        [](World& world) {
-         const Answer answer = world.call("d", {of({{"free", "x"}}), of({{"paid", "x"}})});
+         const RateLimitResponse answer =
+             world.call("d", {of({{"free", "x"}}), of({{"paid", "x"}})});
          EXPECT_THAT(remaining_of(answer), ElementsAre(kMost, 4U));
        });
 }
@@ -689,7 +697,7 @@ descriptors:
   - { key: plain, value: 'a:b', rate_limit: { unit: hour, requests_per_unit: 3 } }
 )",
        [](World& world) {
-         const Answer answer =
+         const RateLimitResponse answer =
              world.call("d:1", {of({{"detailed", "10.0.0.1"}}), of({{"told", "[::1]:80"}}),
                                 of({{"plain", "a|b"}}), of({{"plain", "a:b"}}),
                                 limited(of({{"own", "1.2.3.4.5"}}), 1, Unit::day)});
@@ -710,10 +718,10 @@ TEST_P(EnvoyVectors, TheSameDescriptorTwiceIsChargedTwice) {
       return world.call("another", {of({{"key3", "R"}}), of({{"key3", "R"}})}, 3);
     };
     EXPECT_THAT(remaining_of(twice()), ElementsAre(7U, 4U));
-    const Answer refused = twice();
+    const RateLimitResponse refused = twice();
     EXPECT_EQ(refused.overall, Code::over_limit);
     EXPECT_THAT(codes_of(refused), ElementsAre(Code::ok, Code::over_limit));
-    const Answer look = world.call("another", {with_hits(of({{"key3", "R"}}), 0)});
+    const RateLimitResponse look = world.call("another", {with_hits(of({{"key3", "R"}}), 0)});
     EXPECT_THAT(remaining_of(look), ElementsAre(as_envoyproxy() ? 0U : 4U));
   });
 }
@@ -722,8 +730,8 @@ TEST_P(EnvoyVectors, TheSameDescriptorTwiceIsChargedTwice) {
 TEST_P(EnvoyVectors, StatusesOfOneCounterAgreeAfterARefusal) {
   play("domain: d\ndescriptors: [ { key: k, rate_limit: { unit: hour, requests_per_unit: 2 } } ]\n",
        [this](World& world) {
-         const Descriptor k = of({{"k", "x"}});
-         const Answer refused = world.call("d", {k, k, k});
+         const RateLimitDescriptor k = of({{"k", "x"}});
+         const RateLimitResponse refused = world.call("d", {k, k, k});
          EXPECT_EQ(refused.overall, Code::over_limit);
          EXPECT_THAT(codes_of(refused), ElementsAre(Code::ok, Code::ok, Code::over_limit));
          if (as_envoyproxy()) {
@@ -732,7 +740,7 @@ TEST_P(EnvoyVectors, StatusesOfOneCounterAgreeAfterARefusal) {
          }
          EXPECT_THAT(remaining_of(refused), ElementsAre(2U, 2U, 0U));
          // Also a descriptor after the refusal, which was only peeked.
-         const Answer behind = world.call("d", {k, with_hits(k, 2), with_hits(k, 0)});
+         const RateLimitResponse behind = world.call("d", {k, with_hits(k, 2), with_hits(k, 0)});
          EXPECT_THAT(codes_of(behind), ElementsAre(Code::ok, Code::over_limit, Code::ok));
          EXPECT_THAT(remaining_of(behind), ElementsAre(2U, 1U, 2U));
          EXPECT_THAT(remaining_of(world.call("d", {with_hits(k, 0)})), ElementsAre(2U));
@@ -744,26 +752,26 @@ TEST_P(EnvoyVectors, ManyDescriptorsAreChargedAllOrNothing) {
   play(kAnother, [this](World& world) {
     std::vector<std::string> values;
     for (int i = 0; i < 40; ++i) values.push_back(std::to_string(i));
-    std::vector<Descriptor> all;
+    std::vector<RateLimitDescriptor> all;
     for (const std::string& value : values) all.push_back(of({{"key3", value}}));
     for (std::uint32_t i = 1; i <= 10; ++i) {
-      const Answer answer = world.call("another", all);
+      const RateLimitResponse answer = world.call("another", all);
       EXPECT_EQ(answer.overall, Code::ok);
       EXPECT_THAT(remaining_of(answer), ::testing::Each(10 - i));
     }
     all.push_back(of({{"key2", "R"}}));
-    const Answer refused = world.call("another", all);
+    const RateLimitResponse refused = world.call("another", all);
     EXPECT_EQ(refused.overall, Code::over_limit);
     EXPECT_EQ(refused.statuses.back().code, Code::ok);
     EXPECT_EQ(refused.statuses.back().remaining, as_envoyproxy() ? 19U : 20U);
     // The last limit refuses, and all before it are unchanged.
-    std::vector<Descriptor> fresh;
+    std::vector<RateLimitDescriptor> fresh;
     for (const std::string& value : values) fresh.push_back(of({{"key2", value}}));
     fresh.push_back(of({{"key3", "0"}}));
-    const Answer last = world.call("another", fresh);
+    const RateLimitResponse last = world.call("another", fresh);
     EXPECT_EQ(last.overall, Code::over_limit);
     EXPECT_EQ(last.statuses[0].remaining, as_envoyproxy() ? 19U : 20U);
-    const Answer look = world.call("another", {with_hits(of({{"key2", "0"}}), 0)});
+    const RateLimitResponse look = world.call("another", {with_hits(of({{"key2", "0"}}), 0)});
     EXPECT_THAT(remaining_of(look), ElementsAre(as_envoyproxy() ? 19U : 20U));
   });
 }
@@ -791,7 +799,7 @@ TEST_P(EnvoyVectors, KeysMayHaveAnyLength) {
     EXPECT_THAT(remaining_of(world.call("another", {of({{"key2", one}})})), ElementsAre(19U));
     EXPECT_THAT(remaining_of(world.call("another", {of({{"key2", one}})})), ElementsAre(18U));
     EXPECT_THAT(remaining_of(world.call("another", {of({{"key2", other}})})), ElementsAre(19U));
-    Descriptor many;
+    RateLimitDescriptor many;
     for (int i = 0; i < 10'000; ++i) many.entries.push_back({"key2", "R"});
     EXPECT_FALSE(world.call("another", {many}).statuses[0].limit);
     many.limit = LimitOverride{.requests_per_unit = 2, .unit = Unit::hour};
@@ -811,7 +819,7 @@ descriptors:
          for (std::uint32_t i = 1; i <= 4; ++i) {
            EXPECT_THAT(remaining_of(world.call("d", {of({{"bucket", "x"}})})), ElementsAre(4 - i));
          }
-         const Answer refused = world.call("d", {of({{"bucket", "x"}})});
+         const RateLimitResponse refused = world.call("d", {of({{"bucket", "x"}})});
          EXPECT_EQ(refused.overall, Code::over_limit);
          EXPECT_EQ(refused.statuses[0].limit->requests_per_unit, 10U);
          EXPECT_GE(*refused.statuses[0].until_reset, seconds{350});
@@ -841,7 +849,7 @@ std::vector<std::string> rules_of_each(int requests) {
 
 // A count may exceed its limit: refused hits are counted in compat mode, and limits can be lowered.
 TEST_P(EnvoyVectors, NegativeHitsRefundHitsBeyondTheLimit) {
-  const Descriptor k = of({{"k", "x"}});
+  const RateLimitDescriptor k = of({{"k", "x"}});
   for (std::size_t i = 0; i < rules_of_each(10).size(); ++i) {
     SCOPED_TRACE(rules_of_each(10)[i]);
     play(rules_of_each(10)[i], [&](World& world) {
@@ -865,7 +873,7 @@ TEST_P(EnvoyVectors, NegativeHitsRefundHitsBeyondTheLimit) {
 // Any number can be refunded, in every store.
 TEST_P(EnvoyVectors, NegativeHitsCanRefundEverything) {
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
-  const Descriptor k = of({{"k", "x"}});
+  const RateLimitDescriptor k = of({{"k", "x"}});
   for (const std::string& yaml : rules_of_each(10)) {
     SCOPED_TRACE(yaml);
     play(yaml, [&](World& world) {

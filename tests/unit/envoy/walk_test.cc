@@ -41,13 +41,13 @@ descriptors:
       - { key: c, value: z, rate_limit: { unit: hour, requests_per_unit: 6 } }
 )";
 
-Walk walked(const Rules& all, const Descriptor& descriptor) {
+WalkResult walked(const RuleSet& all, const RateLimitDescriptor& descriptor) {
   return walk(all.domains.at("d"), descriptor.entries);
 }
 
 TEST(RuleWalk, PrefersValueThenWildcardsThenKey) {
   const auto all = rules(kTree);
-  EXPECT_EQ(walked(*all, of({{"a", "1"}})).end, End::no_rule);
+  EXPECT_EQ(walked(*all, of({{"a", "1"}})).end, WalkEnd::no_rule);
   EXPECT_EQ(walked(*all, of({{"a", "123"}})).node->rule->requests_per_unit, 1U);
   EXPECT_EQ(walked(*all, of({{"a", "2"}})).node->rule->requests_per_unit, 3U);
   EXPECT_EQ(walked(*all, of({{"a", ""}})).node->rule->requests_per_unit, 3U);
@@ -56,7 +56,7 @@ TEST(RuleWalk, PrefersValueThenWildcardsThenKey) {
 // As in envoyproxy/ratelimit, a pattern is also the value of its node.
 TEST(RuleWalk, PrefersThePatternTextAsAValue) {
   const auto all = rules(kTree);
-  const Descriptor descriptor = of({{"a", "12*"}});
+  const RateLimitDescriptor descriptor = of({{"a", "12*"}});
   EXPECT_EQ(walked(*all, descriptor).node->rule->requests_per_unit, 2U);
   EXPECT_EQ(step(all->domains.at("d").root, descriptor.entries[0]).match, MatchKind::value);
 }
@@ -64,8 +64,8 @@ TEST(RuleWalk, PrefersThePatternTextAsAValue) {
 TEST(RuleWalk, DoesNotBacktrack) {
   const auto all = rules(kTree);
   // b without a value has an x, but b=y hides it.
-  const Walk hidden = walked(*all, of({{"b", "y"}, {"c", "x"}}));
-  EXPECT_EQ(hidden.end, End::not_found);
+  const WalkResult hidden = walked(*all, of({{"b", "y"}, {"c", "x"}}));
+  EXPECT_EQ(hidden.end, WalkEnd::not_found);
   EXPECT_EQ(hidden.steps, 1U);
   EXPECT_EQ(walked(*all, of({{"b", "n"}, {"c", "x"}})).node->rule->requests_per_unit, 5U);
   EXPECT_EQ(walked(*all, of({{"b", "y"}, {"c", "z"}})).node->rule->requests_per_unit, 6U);
@@ -73,11 +73,11 @@ TEST(RuleWalk, DoesNotBacktrack) {
 
 TEST(RuleWalk, FindsALimitOnlyAtTheLastEntry) {
   const auto all = rules(kTree);
-  EXPECT_EQ(walked(*all, of({{"b", "n"}})).end, End::limit);
-  EXPECT_EQ(walked(*all, of({{"b", "y"}})).end, End::no_rule);
-  EXPECT_EQ(walked(*all, of({{"a", "2"}, {"more", ""}})).end, End::too_long);
-  EXPECT_EQ(walked(*all, of({{"b", "n"}, {"c", "nothing"}})).end, End::not_found);
-  EXPECT_EQ(walked(*all, of({})).end, End::not_found);
+  EXPECT_EQ(walked(*all, of({{"b", "n"}})).end, WalkEnd::limit);
+  EXPECT_EQ(walked(*all, of({{"b", "y"}})).end, WalkEnd::no_rule);
+  EXPECT_EQ(walked(*all, of({{"a", "2"}, {"more", ""}})).end, WalkEnd::too_long);
+  EXPECT_EQ(walked(*all, of({{"b", "n"}, {"c", "nothing"}})).end, WalkEnd::not_found);
+  EXPECT_EQ(walked(*all, of({})).end, WalkEnd::not_found);
 }
 
 TEST(RuleWalk, FindsOneOfTenThousandRulesWithoutAllocating) {
@@ -88,14 +88,14 @@ TEST(RuleWalk, FindsOneOfTenThousandRulesWithoutAllocating) {
   }
   const auto all = rules(yaml);
   EXPECT_EQ(all->count, 10'000U);
-  const Descriptor descriptor = of({{"user", "u9876"}});
+  const RateLimitDescriptor descriptor = of({{"user", "u9876"}});
   const auto before = allocations();
-  const Walk found = walked(*all, descriptor);
+  const WalkResult found = walked(*all, descriptor);
   EXPECT_EQ(allocations(), before);
   EXPECT_EQ(found.node->rule->requests_per_unit, 9876U);
 }
 
-std::string counter(const Descriptor& descriptor, std::string_view domain = "d") {
+std::string counter(const RateLimitDescriptor& descriptor, std::string_view domain = "d") {
   Domain of_name;
   of_name.head = counter_head(domain);
   std::string name;
@@ -120,7 +120,7 @@ TEST(CounterKey, IsUniqueForEachDescriptor) {
     std::vector<std::pair<std::string, std::string>> pairs{{"domain", word()}};
     const std::size_t count = random() % 4;
     for (std::size_t k = 0; k < count; ++k) pairs.emplace_back(word(), word());
-    Descriptor descriptor;
+    RateLimitDescriptor descriptor;
     for (std::size_t k = 1; k < pairs.size(); ++k) {
       descriptor.entries.push_back({pairs[k].first, pairs[k].second});
     }

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "envoy/load.h"
+#include "envoy/read_rules.h"
 #include "envoy/service.h"
 #include "envoy/statistics.h"
-#include "store/shared.h"
+#include "store/shared_store.h"
 #include "support/redis_connection.h"
 #include "support/redis_server.h"
 #include "weir/redis.h"
@@ -23,28 +23,31 @@
 namespace weir::envoy {
 
 // Reads rules that must be valid.
-inline std::shared_ptr<const Rules> rules(std::string_view yaml, const ReadOptions& options = {}) {
-  Loaded loaded = load({{.name = "rules.yaml", .text = std::string{yaml}}}, options);
+inline std::shared_ptr<const RuleSet> rules(std::string_view yaml,
+                                            const ReadOptions& options = {}) {
+  ReadRulesResult loaded = read_rules({{.name = "rules.yaml", .text = std::string{yaml}}}, options);
   if (loaded.rules == nullptr) throw std::invalid_argument(loaded.problems());
   return loaded.rules;
 }
 
 // [key=value, key=value]
-inline Descriptor of(std::initializer_list<std::pair<std::string_view, std::string_view>> entries) {
-  Descriptor descriptor;
+inline RateLimitDescriptor of(
+    std::initializer_list<std::pair<std::string_view, std::string_view>> entries) {
+  RateLimitDescriptor descriptor;
   for (const auto& [key, value] : entries) descriptor.entries.push_back({key, value});
   return descriptor;
 }
-inline Descriptor with_hits(Descriptor descriptor, std::uint64_t hits) {
+inline RateLimitDescriptor with_hits(RateLimitDescriptor descriptor, std::uint64_t hits) {
   descriptor.hits = hits;
   return descriptor;
 }
-inline Descriptor returning(Descriptor descriptor, std::uint64_t hits) {
+inline RateLimitDescriptor returning(RateLimitDescriptor descriptor, std::uint64_t hits) {
   descriptor.hits = hits;
   descriptor.gives_back = true;
   return descriptor;
 }
-inline Descriptor limited(Descriptor descriptor, std::uint32_t requests, Unit unit) {
+inline RateLimitDescriptor limited(RateLimitDescriptor descriptor, std::uint32_t requests,
+                                   Unit unit) {
   descriptor.limit = LimitOverride{.requests_per_unit = requests, .unit = unit};
   return descriptor;
 }
@@ -76,11 +79,13 @@ class World {
     service.use(rules(yaml), options);
   }
 
-  Result<Answer, Failure> ask(std::string_view domain, std::vector<Descriptor> descriptors,
-                              std::uint32_t hits = 0) {
-    const Call call{.domain = domain, .descriptors = std::move(descriptors), .hits = hits};
-    std::optional<Result<Answer, Failure>> answer;
-    service.should_rate_limit(call, *link_, [&](Result<Answer, Failure> given) {
+  Result<RateLimitResponse, ServiceError> ask(std::string_view domain,
+                                              std::vector<RateLimitDescriptor> descriptors,
+                                              std::uint32_t hits = 0) {
+    const RateLimitRequest call{
+        .domain = domain, .descriptors = std::move(descriptors), .hits = hits};
+    std::optional<Result<RateLimitResponse, ServiceError>> answer;
+    service.should_rate_limit(call, *link_, [&](Result<RateLimitResponse, ServiceError> given) {
       EXPECT_FALSE(answer.has_value());
       answer = std::move(given);
     });
@@ -88,11 +93,12 @@ class World {
     return *std::move(answer);
   }
   // The same for a request that must get a response.
-  Answer call(std::string_view domain, std::vector<Descriptor> descriptors,
-              std::uint32_t hits = 0) {
+  RateLimitResponse call(std::string_view domain, std::vector<RateLimitDescriptor> descriptors,
+                         std::uint32_t hits = 0) {
     auto answer = ask(domain, std::move(descriptors), hits);
     EXPECT_TRUE(answer) << answer.error().text;
-    return answer ? *std::move(answer) : Answer{.overall = Code::unknown, .statuses = {}};
+    return answer ? *std::move(answer)
+                  : RateLimitResponse{.overall = Code::unknown, .statuses = {}};
   }
 
   RuleCounts counts_of(std::string_view key) const {
@@ -120,7 +126,7 @@ class World {
  public:
   ManualClock clock;
   Engine engine;
-  Service service;
+  RateLimitService service;
 };
 
 }  // namespace weir::envoy

@@ -10,7 +10,7 @@ namespace {
 
 using Clock = UpstreamServer::Clock;
 
-ServiceConfig three(Balance balance = Balance::round_robin) {
+ServiceConfig three(LoadBalancing balance = LoadBalancing::round_robin) {
   ServiceConfig service{.balance = balance};
   for (std::uint16_t port : {1, 2, 3}) {
     service.servers.push_back(
@@ -38,7 +38,7 @@ TEST_F(BackendTest, ChoosesServersRoundRobin) {
 }
 
 TEST_F(BackendTest, ChoosesTheServerWithTheFewestRequests) {
-  const auto backend = open(three(Balance::least_connections));
+  const auto backend = open(three(LoadBalancing::least_connections));
   backend->servers()[0].in_flight = 2;
   backend->servers()[1].in_flight = 1;
   backend->servers()[2].in_flight = 2;

@@ -7,7 +7,7 @@
 namespace weir::gateway {
 namespace {
 
-const std::vector<AddressRange> kTrusted = ranges({"10.0.0.0/8", "2001:db8::/32"});
+const std::vector<IpRange> kTrusted = ranges({"10.0.0.0/8", "2001:db8::/32"});
 
 std::string client(std::string_view peer, const FieldList& fields,
                    ClientFrom from = ClientFrom::either) {

@@ -25,7 +25,7 @@ Result<std::string, Error> files(const std::string& path) {
 }
 
 struct Read {
-  WholeFile file;
+  FullConfig file;
   std::vector<std::string> problems;
   std::vector<std::string> warnings;
 };
@@ -47,19 +47,19 @@ Read read(const std::string& text) {
   return made;
 }
 
-Config good(const std::string& text) {
+GatewayConfig good(const std::string& text) {
   Read made = read(text);
   EXPECT_THAT(made.problems, IsEmpty());
-  return made.file.gateway.value_or(Config{});
+  return made.file.gateway.value_or(GatewayConfig{});
 }
 
 // The single route of a gateway with these fields and an upstream.
-Route route(const std::string& fields) {
-  Config config =
+RouteConfig route(const std::string& fields) {
+  GatewayConfig config =
       good("policies: { p: { limits: [ 1/s ] } }\ngateway: { routes: [ { upstream: http://a, " +
            fields + " } ] }");
   EXPECT_EQ(config.routes.size(), 1u);
-  return config.routes.empty() ? Route{} : config.routes.front();
+  return config.routes.empty() ? RouteConfig{} : config.routes.front();
 }
 std::vector<std::string> wrong(const std::string& fields) {
   return read("policies: { p: { limits: [ 1/s ] } }\ngateway: { routes: [ { upstream: http://a, " +
@@ -68,7 +68,7 @@ std::vector<std::string> wrong(const std::string& fields) {
 }
 
 TEST(GatewayConfig, ReadsTheExampleOfTheDocs) {
-  const Config config = good(R"(
+  const GatewayConfig config = good(R"(
 policies:
   seckill:
     limits:
@@ -97,7 +97,7 @@ gateway:
   EXPECT_EQ(config.listen, (Endpoint{"0.0.0.0", 8080}));
   EXPECT_EQ(config.trusted_proxies, (std::vector{*parse_range("10.0.0.0/8")}));
   ASSERT_EQ(config.routes.size(), 3u);
-  const Route& shop = config.routes[0];
+  const RouteConfig& shop = config.routes[0];
   EXPECT_EQ(shop.name, "0");
   EXPECT_THAT(shop.match.hosts, ElementsAre("shop.example.com"));
   EXPECT_THAT(shop.match.paths, ElementsAre("/seckill/**"));
@@ -109,7 +109,7 @@ gateway:
             (Upstream{.tls = true, .host = "::1", .port = 443, .text = "https://[::1]"}));
   EXPECT_EQ(shop.policy, "seckill");
   EXPECT_FALSE(shop.own_policy);
-  using Kind = KeySource::Kind;
+  using Kind = KeySource::SourceKind;
   EXPECT_EQ(shop.key,
             (std::vector<KeyPart>{{"sku", {{.kind = Kind::query, .name = "sku_id"}}},
                                   {"user", {{.kind = Kind::header, .name = "x-user-id"}}}}));
@@ -128,26 +128,27 @@ TEST(GatewayConfig, IsAbsentWithoutAGatewaySection) {
 }
 
 TEST(GatewayConfig, HasDefaultsForAbsentFields) {
-  const Config config = good("gateway: { routes: [ { upstream: http://a } ] }");
+  const GatewayConfig config = good("gateway: { routes: [ { upstream: http://a } ] }");
   EXPECT_EQ(config.listen, (Endpoint{"127.0.0.1", 8080}));
   EXPECT_EQ(config.client, ClientLimits{});
   EXPECT_EQ(config.access_log, AccessLogConfig{});
-  const Route& only = config.routes[0];
+  const RouteConfig& only = config.routes[0];
   EXPECT_EQ(only.policy, "");
   EXPECT_EQ(only.service.timeouts, UpstreamTimeouts{});
   EXPECT_EQ(only.service.servers[0].port, 80);
-  EXPECT_EQ(only.headers, HeaderStyle::ietf);
+  EXPECT_EQ(only.headers, wire::HeaderStyle::ietf);
   EXPECT_EQ(only.jwt, nullptr);
   EXPECT_EQ(only.max_body, UINT64_MAX);
 }
 
 TEST(GatewayConfig, InheritsTheHeadersFieldOfTheFile) {
-  const Config config = good("headers: legacy\ngateway: { routes: [ { upstream: http://a } ] }");
-  EXPECT_EQ(config.routes[0].headers, HeaderStyle::legacy);
+  const GatewayConfig config =
+      good("headers: legacy\ngateway: { routes: [ { upstream: http://a } ] }");
+  EXPECT_EQ(config.routes[0].headers, wire::HeaderStyle::legacy);
 }
 
-TEST(GatewayConfig, HasDefaultsOfAllRoutesThatARouteMayOverride) {
-  const Config config = good(R"(
+TEST(GatewayConfig, RoutesInheritDefaultsAndMayOverrideThem) {
+  const GatewayConfig config = good(R"(
 gateway:
   headers: scg
   timeouts: { connect: 1s, read: 5s, total: 10s }
@@ -159,15 +160,15 @@ gateway:
     - upstream: http://a
     - { upstream: http://a, headers: off, timeouts: { read: 1s, total: off }, max_body: off, empty_key: deny, refused: { file: sorry.html } }
 )");
-  const Route& first = config.routes[0];
-  EXPECT_EQ(first.headers, HeaderStyle::scg);
+  const RouteConfig& first = config.routes[0];
+  EXPECT_EQ(first.headers, wire::HeaderStyle::scg);
   EXPECT_EQ(first.service.timeouts, (UpstreamTimeouts{1s, 5s, 10s}));
   EXPECT_EQ(first.service.retries, 0);
   EXPECT_EQ(first.max_body, 1u << 20);
   EXPECT_EQ(first.empty_key.deny, 401);
   EXPECT_EQ(first.refused.status, 503);
-  const Route& second = config.routes[1];
-  EXPECT_EQ(second.headers, HeaderStyle::off);
+  const RouteConfig& second = config.routes[1];
+  EXPECT_EQ(second.headers, wire::HeaderStyle::off);
   EXPECT_EQ(second.service.timeouts, (UpstreamTimeouts{1s, 1s, kForever}));
   EXPECT_EQ(second.max_body, UINT64_MAX);
   EXPECT_EQ(second.empty_key.deny, 403);
@@ -177,7 +178,7 @@ gateway:
 }
 
 TEST(GatewayConfig, ReadsTheSettingsOfClientConnections) {
-  const Config config = good(R"(
+  const GatewayConfig config = good(R"(
 gateway:
   tls: { cert: a.pem, key: b.pem }
   http2: false
@@ -206,7 +207,7 @@ TEST(GatewayConfig, ReadsTheSettingsOfServices) {
           "passive: { failures: 5, for: 1min }, active: { path: /up, every: 1s, "
           "timeout: 500ms, healthy: 1, unhealthy: 4, status: 200-204 } }")
           .service;
-  EXPECT_EQ(service.balance, Balance::least_connections);
+  EXPECT_EQ(service.balance, LoadBalancing::least_connections);
   EXPECT_EQ(service.retries, 3);
   EXPECT_EQ(service.idle_connections, 5u);
   EXPECT_EQ(service.health.passive, (HealthCheckConfig::Passive{5, 60s}));
@@ -218,7 +219,7 @@ TEST(GatewayConfig, ReadsTheSettingsOfServices) {
 }
 
 TEST(GatewayConfig, ReadsAllKindsOfKeySources) {
-  using Kind = KeySource::Kind;
+  using Kind = KeySource::SourceKind;
   const auto key = [](const std::string& text) {
     return route("jwt: { verify: off }, policy: p, key: " + text).key.at(0).sources;
   };
@@ -252,17 +253,18 @@ TEST(GatewayConfig, RefusesInvalidKeySources) {
   EXPECT_THAT(flaw("segment:0"), HasSubstr("counted from 1"));
   EXPECT_THAT(flaw("'header:a b'"), HasSubstr("not the name of a header"));
   EXPECT_THAT(flaw("[]"), HasSubstr("at least one"));
-  EXPECT_THAT(flaw("{ a: b }"), HasSubstr("is a text or a list of texts"));
+  EXPECT_THAT(flaw("{ a: b }"), HasSubstr("must be a non-empty text or a list of such texts"));
   EXPECT_THAT(flaw("[ip, ip, ip, ip, ip, ip, ip, ip, ip]"), HasSubstr("at most 8"));
 }
 
 TEST(GatewayConfig, ReadsCosts) {
-  EXPECT_EQ(route("cost: 5").cost, (Cost{.fixed = 5}));
+  EXPECT_EQ(route("cost: 5").cost, (RequestCost{.fixed = 5}));
   EXPECT_EQ(route("cost: header:X-Cost").cost,
-            (Cost{.kind = Cost::Kind::header, .header = "x-cost"}));
+            (RequestCost{.kind = RequestCost::CostKind::header, .header = "x-cost"}));
   EXPECT_EQ(route("cost: { header: X-Cost, fixed: 2, most: 9 }").cost,
-            (Cost{.kind = Cost::Kind::header, .fixed = 2, .header = "x-cost", .most = 9}));
-  EXPECT_EQ(route("cost: bytes").cost.kind, Cost::Kind::bytes);
+            (RequestCost{
+                .kind = RequestCost::CostKind::header, .fixed = 2, .header = "x-cost", .most = 9}));
+  EXPECT_EQ(route("cost: bytes").cost.kind, RequestCost::CostKind::bytes);
   EXPECT_THAT(wrong("cost: 0"), ElementsAre(HasSubstr("\"cost\" is from 1")));
   EXPECT_THAT(wrong("cost: much"), ElementsAre(HasSubstr("a number from 1, header:NAME or bytes")));
   EXPECT_THAT(wrong("cost: { most: 5 }"), ElementsAre(HasSubstr("\"cost\" needs a header")));
@@ -280,11 +282,12 @@ TEST(GatewayConfig, ReadsHowKeysAreLogged) {
 }
 
 TEST(GatewayConfig, ReadsBandwidths) {
-  const Route paced = route("bandwidth: 10MB/s, name: files");
+  const RouteConfig paced = route("bandwidth: 10MB/s, name: files");
   ASSERT_TRUE(paced.bandwidth);
   EXPECT_EQ(paced.bandwidth->policy, "gateway/files/bandwidth");
   EXPECT_EQ(paced.bandwidth->key.sources, std::vector<KeySource>{KeySource{}});
-  const Route keyed = route("policy: p, key: header:A, bandwidth: { limit: 1MB/s, of: responses }");
+  const RouteConfig keyed =
+      route("policy: p, key: header:A, bandwidth: { limit: 1MB/s, of: responses }");
   EXPECT_EQ(keyed.bandwidth->key, keyed.key.front());
   EXPECT_FALSE(keyed.bandwidth->requests);
   EXPECT_TRUE(keyed.bandwidth->responses);
@@ -401,7 +404,7 @@ TEST(GatewayConfig, RefusesLimitsByPartsWithoutASource) {
 }
 
 TEST(GatewayConfig, ReadsHowTokensAreVerified) {
-  const Route verified = route(
+  const RouteConfig verified = route(
       "policy: p, key: jwt:sub, jwt: { key: a secret of more than thirty-two bytes, "
       "leeway: 5s, issuer: i, audience: a, cookie: token }");
   ASSERT_NE(verified.jwt, nullptr);
@@ -431,7 +434,7 @@ TEST(GatewayConfig, RefusesKeysFromTokensThatNothingVerifies) {
               ElementsAre(HasSubstr("write jwt: { key: … } to verify tokens")));
   EXPECT_THAT(wrong("policy: p, parts: { a: ip, b: [ ip, jwt:sub ] }"), SizeIs(1));
   EXPECT_THAT(wrong("bandwidth: { limit: 1MB/s, key: jwt:sub }"), SizeIs(1));
-  const Route unverified = route("policy: p, key: jwt:sub, jwt: { verify: off }");
+  const RouteConfig unverified = route("policy: p, key: jwt:sub, jwt: { verify: off }");
   ASSERT_NE(unverified.jwt, nullptr);
   EXPECT_FALSE(unverified.jwt->rules().verifies);
   EXPECT_THAT(

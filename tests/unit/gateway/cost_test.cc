@@ -7,8 +7,9 @@
 namespace weir::gateway {
 namespace {
 
-const Cost kHeader{.kind = Cost::Kind::header, .fixed = 2, .header = "x-cost", .most = 100};
-const Cost kBytes{.kind = Cost::Kind::bytes, .most = INT64_MAX};
+const RequestCost kHeader{
+    .kind = RequestCost::CostKind::header, .fixed = 2, .header = "x-cost", .most = 100};
+const RequestCost kBytes{.kind = RequestCost::CostKind::bytes, .most = INT64_MAX};
 
 Permits by_header(const FieldList& fields) { return cost_of(kHeader, fields, std::nullopt); }
 

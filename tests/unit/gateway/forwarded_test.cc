@@ -11,8 +11,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const Address kStranger = address("192.0.2.1");
-const Address kProxy = address("2001:db8::7");
+const IpAddress kStranger = address("192.0.2.1");
+const IpAddress kProxy = address("2001:db8::7");
 
 std::string sent(const FieldList& fields, const Hop& hop) {
   std::string out;

@@ -6,17 +6,17 @@ namespace weir::gateway {
 namespace {
 
 struct Forms {
-  std::string forwarded, plain, bold;
+  std::string forwarded, plain, lenient;
   friend bool operator==(const Forms&, const Forms&) = default;
 };
 void PrintTo(const Forms& forms, std::ostream* out) {
-  *out << forms.forwarded << " | " << forms.plain << " | " << forms.bold;
+  *out << forms.forwarded << " | " << forms.plain << " | " << forms.lenient;
 }
 
 Forms forms_of(std::string_view text) {
   Path path;
   if (!read_path(text, path)) return {"refused", "", ""};
-  return {path.forwarded, path.plain, path.bold};
+  return {path.forwarded, path.plain, path.lenient};
 }
 // Both forms agree, and nothing is escaped.
 Forms same(const std::string& text) { return {text, text, text}; }

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "fields.h"
-#include "gateway/own_answer.h"
+#include "gateway/local_reply.h"
 
 namespace weir::gateway {
 namespace {
@@ -15,16 +15,16 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
-const Address kStranger = address("192.0.2.1");
+const IpAddress kStranger = address("192.0.2.1");
 
 wire::HttpRequest request(std::string_view method, std::string_view target,
-                          bool says_length = false) {
+                          bool declares_length = false) {
   wire::HttpRequest made;
   made.method = method;
   made.target = target;
   made.query = target.substr(std::min(target.find('?') + 1, target.size()));
   if (target.find('?') == std::string_view::npos) made.query = {};
-  made.says_length = says_length;
+  made.declares_length = declares_length;
   return made;
 }
 

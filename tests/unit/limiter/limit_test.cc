@@ -15,23 +15,23 @@ TEST(Limit, IsMadeFromAQuota) {
   EXPECT_EQ(Limit{per_second(50)}.capacity(), 50);
   EXPECT_EQ(Limit{per_second(50).burst(100)}.capacity(), 100);
   const Limit implied = per_minute(6);
-  EXPECT_EQ(std::get<core::Bucket>(rule_of(implied)).rate, (core::Rate{6, 1, 60s}));
+  EXPECT_EQ(std::get<core::Bucket>(core_limit_of(implied)).rate, (core::Rate{6, 1, 60s}));
 }
 
 TEST(Limit, IsMadeByAnyAlgorithm) {
-  EXPECT_EQ(std::get<core::Window>(rule_of(Limit::window(5, 1min))).period, 60s);
-  EXPECT_EQ(std::get<core::Sliding>(rule_of(Limit::sliding(5, 1min))).count, 5);
-  EXPECT_EQ(std::get<core::ExactLog>(rule_of(Limit::sliding_exact(5, 1min))).count, 5);
+  EXPECT_EQ(std::get<core::Window>(core_limit_of(Limit::window(5, 1min))).period, 60s);
+  EXPECT_EQ(std::get<core::SlidingCounter>(core_limit_of(Limit::sliding(5, 1min))).count, 5);
+  EXPECT_EQ(std::get<core::SlidingLog>(core_limit_of(Limit::sliding_exact(5, 1min))).count, 5);
   EXPECT_EQ(Limit::queue(per_second(1), 5).capacity(), 6);
-  EXPECT_EQ(std::get<core::Bucket>(rule_of(Limit::queue(per_second(1), 5))).at_once, 1);
-  EXPECT_EQ(std::get<core::Bucket>(rule_of(Limit::queue(per_second(1), 5, 3))).at_once, 4);
+  EXPECT_EQ(std::get<core::Bucket>(core_limit_of(Limit::queue(per_second(1), 5))).at_once, 1);
+  EXPECT_EQ(std::get<core::Bucket>(core_limit_of(Limit::queue(per_second(1), 5, 3))).at_once, 4);
   EXPECT_EQ(Limit::queue(per_second(1), 0).capacity(), 1);
 }
 
 TEST(Limit, IsSharedByItsCopies) {
   const Limit limit = Limit::window(5, 1min);
   const Limit copy = limit;
-  EXPECT_EQ(&rule_of(copy), &rule_of(limit));
+  EXPECT_EQ(&core_limit_of(copy), &core_limit_of(limit));
 }
 
 TEST(Limit, IsMadeFromACoreLimit) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "client.h"
-#include "lines.h"
+#include "line_protocol.h"
 
 namespace weir::net {
 namespace {
@@ -43,7 +43,7 @@ class LoopsTest : public testing::Test {
   std::uint16_t open(const LoopOptions& options = {}) {
     return open(line_listener(counters), options);
   }
-  std::uint16_t open(const Door& listener, const LoopOptions& options = {}) {
+  std::uint16_t open(const ListenerOptions& listener, const LoopOptions& options = {}) {
     loops = std::make_unique<Loops>(options);
     const auto port = loops->bind("127.0.0.1", 0, listener);
     EXPECT_TRUE(port);
@@ -145,10 +145,10 @@ TEST_F(LoopsTest, AnswersPipelinedMessagesInOrder) {
 
 // The input buffer grows with a message, up to the maximum size.
 TEST_F(LoopsTest, AnswersMessagesUpToTheMaximumSize) {
-  Door options = line_listener(counters);
-  options.most_input = 20'000;
+  ListenerOptions options = line_listener(counters);
+  options.max_input = 20'000;
   const std::uint16_t port = open(options);
-  const std::string longest = std::string(options.most_input - 1, 'x') + "\n";
+  const std::string longest = std::string(options.max_input - 1, 'x') + "\n";
   Client client(port);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(client.send(longest));
@@ -160,13 +160,13 @@ TEST_F(LoopsTest, AnswersMessagesUpToTheMaximumSize) {
 }
 
 TEST_F(LoopsTest, ClosesOnAMessageOverTheMaximumSize) {
-  Door options = line_listener(counters);
-  options.most_input = 20'000;
+  ListenerOptions options = line_listener(counters);
+  options.max_input = 20'000;
   const std::uint16_t port = open(options);
   Client client(port);
-  client.send(std::string(options.most_input, 'x') + "\n");
+  client.send(std::string(options.max_input, 'x') + "\n");
   EXPECT_EQ(client.read_all(), "");
-  EXPECT_LE(counters.bytes, options.most_input);
+  EXPECT_LE(counters.bytes, options.max_input);
   EXPECT_TRUE(all_gone());
   expect_well(port);
 }
@@ -179,7 +179,7 @@ TEST_F(LoopsTest, ContinuesWhenTheClientReadsItsResponses) {
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   EXPECT_TRUE(greedy.send(flood.questions));
-  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kOutputHighWater; }));
   let_it_run(port);
   EXPECT_LT(counters.answers, flood.answers.size() / 2);
   EXPECT_TRUE(greedy.read(flood.answers.size()) == flood.answers);
@@ -193,7 +193,7 @@ TEST_F(LoopsTest, StopsReadingFromClientsThatDoNotRead) {
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   EXPECT_TRUE(greedy.send(flood.questions));
-  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kOutputHighWater; }));
   let_it_run(port);
   const std::uint64_t before = counters.bytes;
   Client other(port);
@@ -218,13 +218,13 @@ TEST_F(LoopsTest, AnswersOtherClientsWhileManyDoNotRead) {
 }
 
 TEST_F(LoopsTest, ClosesAfterTheStallTimeout) {
-  Door options = line_listener(counters);
+  ListenerOptions options = line_listener(counters);
   options.stall_seconds = 1;
   const std::uint16_t port = open(options);
   const Flood flood;
   Client greedy(port, kSmallBuffer);
   greedy.send(flood.questions);
-  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kEnough; }));
+  ASSERT_TRUE(eventually([&] { return counters.answers > Protocol::kOutputHighWater; }));
   EXPECT_TRUE(all_gone());
   const std::string rest = greedy.read_all();
   EXPECT_LT(rest.size(), flood.answers.size());
@@ -235,7 +235,7 @@ TEST_F(LoopsTest, ClosesAfterTheStallTimeout) {
 // ---- Timeouts
 
 TEST_F(LoopsTest, AnswersThatAMessageTimedOut) {
-  Door options = line_listener(counters);
+  ListenerOptions options = line_listener(counters);
   options.message_seconds = 1;
   Client client(open(options));
   EXPECT_TRUE(client.send("whole\nhalf"));
@@ -244,7 +244,7 @@ TEST_F(LoopsTest, AnswersThatAMessageTimedOut) {
 
 // Further bytes do not extend the timeout.
 TEST_F(LoopsTest, TimesOutAMessageThatGrowsWithoutEnd) {
-  Door options = line_listener(counters);
+  ListenerOptions options = line_listener(counters);
   options.message_seconds = 1;
   Client client(open(options));
   EXPECT_TRUE(eventually([&] { return !client.send("x") || client.has_something(); }));
@@ -252,7 +252,7 @@ TEST_F(LoopsTest, TimesOutAMessageThatGrowsWithoutEnd) {
 }
 
 TEST_F(LoopsTest, ClosesIdleConnectionsButNotThoseInAMessage) {
-  Door options = line_listener(counters);
+  ListenerOptions options = line_listener(counters);
   options.idle_seconds = 1;
   options.message_seconds = 1'000;
   const std::uint16_t port = open(options);
@@ -268,20 +268,20 @@ TEST_F(LoopsTest, ClosesIdleConnectionsButNotThoseInAMessage) {
 // ---- Many connections
 
 TEST_F(LoopsTest, RefusesConnectionsBeyondTheLimitWithAReply) {
-  const std::uint16_t port = open({.threads = 2, .most_connections = 3});
+  const std::uint16_t port = open({.threads = 2, .max_connections = 3});
   std::vector<Client> clients;
   for (int i = 0; i < 3; ++i) expect_well(clients.emplace_back(port));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Client(port).read_all(), "too many\n");
   const LoopCounts counts = loops->counts();
   EXPECT_EQ(counts.accepted, 3u);
-  EXPECT_EQ(counts.turned_away, 5u);
+  EXPECT_EQ(counts.rejected, 5u);
   EXPECT_EQ(counts.open, 3u);
   for (Client& client : clients) expect_well(client);
 
   clients[1].close();
   EXPECT_TRUE(eventually([&] { return loops->counts().open == 2; }));
   expect_well(port);
-  EXPECT_EQ(loops->counts().turned_away, 5u);
+  EXPECT_EQ(loops->counts().rejected, 5u);
 }
 
 TEST_F(LoopsTest, ServesManyConnectionsOnAllThreads) {
@@ -458,8 +458,8 @@ class PeerTest : public LoopsTest {
   // This machine as a listener at `host` sees it; nothing if it cannot bind.
   std::optional<Peer> seen_at(const std::string& host) {
     Peer seen;
-    Door options = line_listener(counters);
-    options.speak = [&](const Peer& peer) {
+    ListenerOptions options = line_listener(counters);
+    options.make_protocol = [&](const Peer& peer) {
       seen = peer;
       return std::make_unique<LineProtocol>(counters);
     };
@@ -514,7 +514,7 @@ class Hanging final : public Protocol {
 TEST_F(LoopsTest, ReportsThatAllLoopsMakeProgress) {
   open({.threads = 3});
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(eventually([&] { return loops->all_came_around(); }));
+    EXPECT_TRUE(eventually([&] { return loops->all_loops_progressed(); }));
   }
 }
 
@@ -522,16 +522,16 @@ TEST_F(LoopsTest, ReportsNoProgressWhileALoopHangs) {
   std::latch hangs{1};
   std::latch goes_on{1};
   Client client(
-      open({.speak = [&](const Peer&) { return std::make_unique<Hanging>(hangs, goes_on); },
-            .too_many = {},
-            .most_input = 100}));
+      open({.make_protocol = [&](const Peer&) { return std::make_unique<Hanging>(hangs, goes_on); },
+            .over_limit_reply = {},
+            .max_input = 100}));
   ASSERT_TRUE(client.send("x\n"));
   hangs.wait();
-  (void)loops->all_came_around();  // resets earlier progress
-  EXPECT_FALSE(loops->all_came_around());
+  (void)loops->all_loops_progressed();  // resets earlier progress
+  EXPECT_FALSE(loops->all_loops_progressed());
   goes_on.count_down();
   EXPECT_EQ(client.read(3), "on\n");
-  EXPECT_TRUE(eventually([&] { return loops->all_came_around(); }));
+  EXPECT_TRUE(eventually([&] { return loops->all_loops_progressed(); }));
 }
 
 // ---- Functions posted by other threads
@@ -540,14 +540,14 @@ TEST_F(LoopsTest, RunsPostedFunctionsOnItsOwnThread) {
   std::shared_ptr<Mailbox> mailbox;
   std::thread::id own;
   EXPECT_EQ(mailbox_of_this_thread(), nullptr);
-  const auto port = open({.speak =
+  const auto port = open({.make_protocol =
                               [&](const Peer&) {
                                 mailbox = mailbox_of_this_thread();
                                 own = std::this_thread::get_id();
                                 return std::make_unique<LineProtocol>(counters);
                               },
-                          .too_many = {},
-                          .most_input = 100});
+                          .over_limit_reply = {},
+                          .max_input = 100});
   expect_well(port);
   ASSERT_NE(mailbox, nullptr);
   std::promise<std::thread::id> runs_on;

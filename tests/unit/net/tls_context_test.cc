@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class TlsContextTest : public testing::Test {
  protected:
-  std::string wrong(const TlsFiles& files) {
+  std::string wrong(const PemFiles& files) {
     const auto context = load_tls(files);
     return context ? "" : context.error().message;
   }
@@ -40,7 +40,7 @@ TEST_F(TlsContextTest, LoadsFilesOfAClientAllOfThemOptional) {
 
 TEST_F(TlsContextTest, NamesTheClientFileThatIsUnusable) {
   const std::string nowhere = folder.path("nowhere.pem");
-  const auto wrong_client = [](const TlsFiles& files) {
+  const auto wrong_client = [](const PemFiles& files) {
     const auto context = load_client_tls(files);
     return context ? "" : context.error().message;
   };

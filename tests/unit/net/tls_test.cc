@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "certificates.h"
-#include "lines.h"
+#include "line_protocol.h"
 #include "tls_client.h"
 
 namespace weir::net {
@@ -36,7 +36,7 @@ class TestConnection {
       answers += out;
       if (used == 0 && out.empty()) break;
     }
-    if (protocol_.ends()) protocol_.on_end(answers);
+    if (protocol_.ends()) protocol_.on_close(answers);
     return answers;
   }
 
@@ -60,7 +60,7 @@ class TlsProtocolTest : public testing::Test {
   }
   // A new connection.
   void fresh() {
-    tls = std::make_unique<TlsProtocol>(context, manners, Peer{.address = "10.1.2.3"},
+    tls = std::make_unique<TlsProtocol>(context, options, Peer{.address = "10.1.2.3"},
                                         std::make_unique<LineProtocol>(counters), kMostInput);
     line.emplace(*tls);
     client.emplace(client_context.get());
@@ -91,7 +91,7 @@ class TlsProtocolTest : public testing::Test {
   Identity server = make_identity("server", &ca);
   PemFolder folder;
   std::vector<std::string> refusals;
-  TlsManners manners{.alpn = "lines/1",
+  TlsOptions options{.alpn = "lines/1",
                      .not_tls = "speak TLS\n",
                      .refused = [this](const Peer& peer, std::string_view why) {
                        refusals.push_back(peer.address + ": " + std::string(why));
@@ -174,7 +174,7 @@ TEST_F(TlsProtocolTest, StopsAtTheOutputHighWaterMark) {
     answers += LineProtocol::answer_to("1000");
   }
   EXPECT_EQ(answer_to(questions), answers);
-  EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
+  EXPECT_LT(line->most_at_once, 2 * Protocol::kOutputHighWater);
   EXPECT_EQ(counters.unsent, 0u);
   EXPECT_EQ(line->kept(), 0u);
   EXPECT_FALSE(tls->in_message());
@@ -190,7 +190,7 @@ TEST_F(TlsProtocolTest, StopsAtTheOutputHighWaterMarkBetweenRecords) {
   }
   talk();
   EXPECT_EQ(client->received, answers);
-  EXPECT_LT(line->most_at_once, 2 * Protocol::kEnough);
+  EXPECT_LT(line->most_at_once, 2 * Protocol::kOutputHighWater);
 }
 
 TEST_F(TlsProtocolTest, SendsResponsesLongerThanARecord) {
@@ -228,7 +228,7 @@ TEST_F(TlsProtocolTest, AnswersThatAMessageTimedOut) {
   answer_to("hel");
   std::string out;
   tls->on_timeout(out);
-  tls->on_end(out);
+  tls->on_close(out);
   client->hears(out);
   EXPECT_EQ(client->received, "too slow\n");
   EXPECT_TRUE(client->ended);
@@ -263,7 +263,7 @@ class HoldingLineProtocol final : public LineProtocol {
 };
 
 TEST_F(TlsProtocolTest, TellsAShedConnectionWhyInsideTls) {
-  tls = std::make_unique<TlsProtocol>(context, manners, Peer{.address = "10.1.2.3"},
+  tls = std::make_unique<TlsProtocol>(context, options, Peer{.address = "10.1.2.3"},
                                       std::make_unique<HoldingLineProtocol>(counters), kMostInput);
   line.emplace(*tls);
   EXPECT_GT(tls->memory(), 1'000'000u);
@@ -319,11 +319,11 @@ TEST_F(TlsProtocolTest, AnswersManyMessagesBeforeCloseNotify) {
 
 TEST_F(TlsProtocolTest, SendsCloseNotifyOnlyAfterTheHandshake) {
   std::string out;
-  tls->on_end(out);
+  tls->on_close(out);
   EXPECT_EQ(out, "");
   client->shake_hands();
   line->shows(client->said());
-  tls->on_end(out);
+  tls->on_close(out);
   EXPECT_EQ(out, "") << "the peer is not authenticated yet";
 }
 
@@ -427,7 +427,7 @@ TEST_F(TlsProtocolTest, ChoosesItsProtocolByAlpn) {
   EXPECT_EQ(offer("\x02h2\x07lines/1"), "lines/1");
   EXPECT_EQ(offer("\x02h2"), "refused");
   EXPECT_EQ(offer(""), "");
-  manners.alpn.clear();
+  options.alpn.clear();
   EXPECT_EQ(offer("\x02h2"), "");
 }
 
@@ -485,12 +485,12 @@ TEST(TlsListener, TakesAWholeRecordAndRefusesWithAnAlert) {
   const CurrentTls current(*load_tls({.cert = folder.write("cert.pem", self.certificate),
                                       .key = folder.write("key.pem", self.key)}));
   Counters counters;
-  Door plain = line_listener(counters);
-  plain.most_input = 100;
-  const Door options = with_tls(plain, current, {});
-  EXPECT_GT(options.most_input, 16u << 10);
-  EXPECT_THAT(options.too_many, StartsWith("\x15\x03"));
-  EXPECT_TRUE(options.speak({})->in_message());
+  ListenerOptions plain = line_listener(counters);
+  plain.max_input = 100;
+  const ListenerOptions options = with_tls(plain, current, {});
+  EXPECT_GT(options.max_input, 16u << 10);
+  EXPECT_THAT(options.over_limit_reply, StartsWith("\x15\x03"));
+  EXPECT_TRUE(options.make_protocol({})->in_message());
 }
 
 }  // namespace

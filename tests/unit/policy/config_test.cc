@@ -34,10 +34,10 @@ std::string one_wrong(const std::string& text) {
   return all.empty() ? "" : all.front();
 }
 
-Config good(const std::string& text) {
+DaemonConfig good(const std::string& text) {
   Problems problems;
   Problems warnings;
-  Config config = read_config({"weir.yaml", text}, problems, warnings);
+  DaemonConfig config = read_config({"weir.yaml", text}, problems, warnings);
   EXPECT_THAT(lines_of(problems), IsEmpty()) << text;
   EXPECT_THAT(lines_of(warnings), IsEmpty()) << text;
   return config;
@@ -49,7 +49,7 @@ std::string text_of(const std::optional<Endpoint>& endpoint) {
 
 // ---- Policies
 
-TEST(Config, NamesEveryPolicy) {
+TEST(DaemonConfig, NamesEveryPolicy) {
   EXPECT_EQ(one_wrong("policies:\n  \"\": { limits: [ 5/s ] }"),
             "2:3: the name of a policy has 1 to 256 bytes, not 0");
   const std::string policy = ": { limits: [ 5/s ] }";
@@ -58,19 +58,19 @@ TEST(Config, NamesEveryPolicy) {
   good("policies:\n  " + std::string(256, 'x') + policy);
 }
 
-TEST(Config, ReportsAnUnknownScopeOnce) {
+TEST(DaemonConfig, ReportsAnUnknownScopeOnce) {
   EXPECT_EQ(one_wrong("policies: { p: { limits: [ { limit: 5/s, scope: nod } ] } }"),
             "1:49: a scope is node, fleet, leased or split, not \"nod\" (did you mean \"node\"?)");
 }
 
-TEST(Config, SuggestsAWordInTheRightCase) {
+TEST(DaemonConfig, SuggestsAWordInTheRightCase) {
   EXPECT_THAT(one_wrong("headers: IETF"), HasSubstr("did you mean \"ietf\"?"));
 }
 
 // ---- All of it
 
-TEST(Config, HasADefaultForEverything) {
-  const Config config = good("policies:\n");
+TEST(DaemonConfig, HasADefaultForEverything) {
+  const DaemonConfig config = good("policies:\n");
   EXPECT_EQ(text_of(config.listen.resp), "127.0.0.1 7379");
   EXPECT_EQ(text_of(config.listen.http), "127.0.0.1 7380");
   EXPECT_EQ(text_of(config.listen.grpc), "127.0.0.1 7381");
@@ -82,12 +82,12 @@ TEST(Config, HasADefaultForEverything) {
   EXPECT_EQ(config.password, "");
   EXPECT_EQ(config.admin_token, "");
   EXPECT_FALSE(config.tls);
-  EXPECT_EQ(config.headers, HeaderStyle::ietf);
+  EXPECT_EQ(config.headers, wire::HeaderStyle::ietf);
   EXPECT_THAT(config.policies, IsEmpty());
 }
 
-TEST(Config, ReadsEveryField) {
-  const Config config = good(R"(
+TEST(DaemonConfig, ReadsEveryField) {
+  const DaemonConfig config = good(R"(
 version: 1
 listen: { resp: "[::1]:6000", http: 0.0.0.0:80, grpc: off }
 store: memory
@@ -114,7 +114,7 @@ policies:
   EXPECT_EQ(config.password, "secret");
   EXPECT_EQ(config.admin_token, "12345");
   EXPECT_THAT(config.server_names, ElementsAre("weir.example.com", "weir"));
-  EXPECT_EQ(config.headers, HeaderStyle::both);
+  EXPECT_EQ(config.headers, wire::HeaderStyle::both);
   ASSERT_EQ(config.policies.size(), 2u);
   EXPECT_EQ(config.policies.at("api").on_store_failure, OnStoreFailure::closed);
   EXPECT_EQ(config.policies.at("api").when_full, WhenFull::deny);
@@ -122,7 +122,7 @@ policies:
 }
 
 // All problems are reported at once, in the order of the file.
-TEST(Config, TellsAllProblemsInTheOrderOfTheFile) {
+TEST(DaemonConfig, TellsAllProblemsInTheOrderOfTheFile) {
   EXPECT_THAT(
       wrong(R"(headers: itef
 policies:
@@ -136,12 +136,12 @@ store: redis+cluster://127.0.0.1/1
                   "3:20: unknown unit \"sec\": did you mean \"5/s\"?",
                   "4:9: \"memory\" is at least 1MiB, not \"5\": 64MiB hold 1.4 million keys",
                   "5:1: a policy file has no field \"stat\" (did you mean \"state\"?)",
-                  "6:33: after the host of redis+cluster:// comes nothing: write it like "
+                  "6:33: redis+cluster:// takes nothing after the host: write it like "
                   "redis+cluster://h1:6379,h2:6379"));
 }
 
 // Duplicate fields are found by the YAML reader, which goes on after them.
-TEST(Config, ReportsDuplicateFieldsAmongTheOtherProblems) {
+TEST(DaemonConfig, ReportsDuplicateFieldsAmongTheOtherProblems) {
   EXPECT_THAT(
       wrong("store: memroy\nstore: memory\nmemory: 5\n"),
       ElementsAre(HasSubstr("1:8: a store is"), "2:1: \"store\" is given twice, first on line 1",
@@ -149,7 +149,7 @@ TEST(Config, ReportsDuplicateFieldsAmongTheOtherProblems) {
 }
 
 // These 14 KB would expand to 1.4 million limits.
-TEST(Config, BoundsTheExpansionOfAliases) {
+TEST(DaemonConfig, BoundsTheExpansionOfAliases) {
   std::string text = "x-limits: &limits [ ";
   for (int i = 1; i <= 16; ++i) text += std::to_string(i) + "/s, ";
   text += "]\nx-overrides: &overrides { ";
@@ -162,7 +162,7 @@ TEST(Config, BoundsTheExpansionOfAliases) {
 }
 
 // Thousands of customers may share one plan by alias.
-TEST(Config, TakesAliasesAsPeopleUseThem) {
+TEST(DaemonConfig, TakesAliasesAsPeopleUseThem) {
   std::string text =
       "x-gold: &gold [ { limit: 5/s, name: rate }, { limit: 9/day, name: quota } ]\n";
   text += "policies:\n  api:\n    limits: *gold\n    overrides:\n";
@@ -171,13 +171,13 @@ TEST(Config, TakesAliasesAsPeopleUseThem) {
 }
 
 // A problem in an aliased node is reported once, not at each alias.
-TEST(Config, ReportsAProblemRepeatedByAnAliasOnce) {
+TEST(DaemonConfig, ReportsAProblemRepeatedByAnAliasOnce) {
   EXPECT_EQ(one_wrong("x-plan: &plan [ 5/sec ]\npolicies:\n  a: { limits: *plan }\n"
                       "  b: { limits: *plan }\n"),
             "1:19: unknown unit \"sec\": did you mean \"5/s\"?");
 }
 
-TEST(Config, IsAMap) {
+TEST(DaemonConfig, IsAMap) {
   EXPECT_EQ(one_wrong("- a"),
             "1:1: a policy file is a map with policies, not a list: write policies: { api: { "
             "limits: [ 100/s ] } }");
@@ -191,7 +191,7 @@ TEST(Config, IsAMap) {
             "2:1: \"store\" is given twice, first on line 1");
 }
 
-TEST(Config, IsOfVersionOne) {
+TEST(DaemonConfig, IsOfVersionOne) {
   good("version: 1");
   EXPECT_EQ(one_wrong("version: 2"),
             "1:10: \"version\" is that of the format of this file, and there is only 1, not \"2\"");
@@ -202,7 +202,7 @@ TEST(Config, IsOfVersionOne) {
 
 // ---- Doors
 
-TEST(Config, ReadsListenerAddresses) {
+TEST(DaemonConfig, ReadsListenerAddresses) {
   EXPECT_EQ(text_of(good("listen: { resp: off }").listen.resp), "off");
   EXPECT_EQ(text_of(good("listen: { resp: localhost:1 }").listen.resp), "localhost 1");
   EXPECT_EQ(text_of(good("listen: { resp: a-b.example:65535 }").listen.resp), "a-b.example 65535");
@@ -212,7 +212,7 @@ TEST(Config, ReadsListenerAddresses) {
   good("listen: { http: 127.0.0.1:0, resp: 127.0.0.1:0 }");
 }
 
-TEST(Config, ExplainsInvalidListenerAddresses) {
+TEST(DaemonConfig, ExplainsInvalidListenerAddresses) {
   const auto door = [](const std::string& text) {
     return one_wrong("listen: { resp: " + text + " }");
   };
@@ -237,7 +237,7 @@ TEST(Config, ExplainsInvalidListenerAddresses) {
             "1:11: \"listen\" has no field \"rsp\" (did you mean \"resp\"?)");
 }
 
-TEST(Config, RefusesTwoListenersOnOnePort) {
+TEST(DaemonConfig, RefusesTwoListenersOnOnePort) {
   EXPECT_EQ(one_wrong("listen: { resp: 127.0.0.1:80, http: 127.0.0.1:80 }"),
             "1:37: \"resp\" listens at 127.0.0.1:80: choose another port, or write resp: off");
   // One of the two may be a default.
@@ -253,10 +253,10 @@ TEST(Config, RefusesTwoListenersOnOnePort) {
   good("listen: { resp: off, http: 127.0.0.1:7379 }");
 }
 
-TEST(Config, ReadsTheGrpcListener) {
+TEST(DaemonConfig, ReadsTheGrpcListener) {
   Problems problems;
   Problems warnings;
-  const Config config =
+  const DaemonConfig config =
       read_config({"weir.yaml", "listen: { grpc: 127.0.0.1:9000 }"}, problems, warnings);
   EXPECT_THAT(lines_of(problems), IsEmpty());
   EXPECT_THAT(lines_of(warnings), IsEmpty());
@@ -265,7 +265,7 @@ TEST(Config, ReadsTheGrpcListener) {
 
 // ---- Stores
 
-TEST(Config, ReadsAddressesOfSharedStores) {
+TEST(DaemonConfig, ReadsAddressesOfSharedStores) {
   for (const char* store :
        {"redis://127.0.0.1:6379", "redis://127.0.0.1", "redis://user:pa:ss@redis.example:6379/3",
         "rediss://:pass@[::1]:6379", "unix:///run/redis.sock", "redis+cluster://a:1,b:2",
@@ -277,7 +277,7 @@ TEST(Config, ReadsAddressesOfSharedStores) {
   EXPECT_EQ(sharing_of(good("store: memory")), Sharing::none);
 }
 
-TEST(Config, ExplainsInvalidStoreAddresses) {
+TEST(DaemonConfig, ExplainsInvalidStoreAddresses) {
   const auto store = [](const std::string& text) { return one_wrong("store: " + text); };
   EXPECT_EQ(store("memroy"),
             "1:8: a store is memory, redis://, rediss://, redis+sentinel://, redis+cluster:// or "
@@ -288,23 +288,24 @@ TEST(Config, ExplainsInvalidStoreAddresses) {
   EXPECT_THAT(store("redis://"), HasSubstr("1:16: a host is missing"));
   EXPECT_THAT(store("redis://a:x"), HasSubstr("1:18: a port is a number"));
   EXPECT_EQ(store("redis://a/main"),
-            "1:17: after the host of redis:// comes the number of a database: write it like "
+            "1:17: redis:// takes the number of a database after the host: write it like "
             "redis://127.0.0.1:6379/0");
   EXPECT_EQ(store("redis://a:1,b:2"),
             "1:19: redis:// has one host: write it like redis://127.0.0.1:6379/0");
-  EXPECT_THAT(store("redis+sentinel://a,b"), HasSubstr("comes the name of the master"));
-  EXPECT_THAT(store("redis+cluster://a/3"), HasSubstr("comes nothing"));
+  EXPECT_THAT(store("redis+sentinel://a,b"),
+              HasSubstr("takes the name of the master after the host"));
+  EXPECT_THAT(store("redis+cluster://a/3"), HasSubstr("takes nothing after the host"));
   EXPECT_THAT(store("redis+cluster://a,,b"), HasSubstr("1:26: a host is missing"));
   EXPECT_EQ(store("unix://redis.sock"),
             "1:15: a path that starts with / is missing: write it like unix:///run/redis.sock");
-  EXPECT_EQ(store("[ memory ]"), "1:8: \"store\" is a text, not a list");
-  EXPECT_EQ(store("\"\""), "1:8: \"store\" is a text, not an empty one");
-  EXPECT_EQ(store(""), "1:1: \"store\" is a text, not nothing");
+  EXPECT_EQ(store("[ memory ]"), "1:8: \"store\" must be a non-empty text, not a list");
+  EXPECT_EQ(store("\"\""), "1:8: \"store\" must be a non-empty text, not an empty one");
+  EXPECT_EQ(store(""), "1:1: \"store\" must be a non-empty text, not nothing");
   EXPECT_EQ(one_wrong("memory: 1GiB\nstore:\n# none\nheaders: off\n"),
-            "2:1: \"store\" is a text, not nothing");
+            "2:1: \"store\" must be a non-empty text, not nothing");
 }
 
-TEST(Config, ReadsTheStoreTimeout) {
+TEST(DaemonConfig, ReadsTheStoreTimeout) {
   EXPECT_EQ(good("store_timeout: 2ms").store_timeout, 2ms);
   EXPECT_THAT(one_wrong("store_timeout: 50"), HasSubstr("a time needs a unit"));
   EXPECT_EQ(one_wrong("store_timeout: 0s"),
@@ -320,7 +321,7 @@ TEST(Config, ReadsTheStoreTimeout) {
             "1:16: \"store_timeout\" is a time like 50ms, not a map");
 }
 
-TEST(Config, ReadsTheSizeOfMemory) {
+TEST(DaemonConfig, ReadsTheSizeOfMemory) {
   EXPECT_EQ(good("memory: 1MiB").memory, std::size_t{1} << 20);
   EXPECT_EQ(good("memory: 0.5GB").memory, 500'000'000u);
   EXPECT_EQ(good("memory: 1048576").memory, 1'048'576u);
@@ -339,32 +340,33 @@ TEST(Config, ReadsTheSizeOfMemory) {
 
 // ---- Texts and words
 
-TEST(Config, RefusesEmptyTexts) {
+TEST(DaemonConfig, RefusesEmptyTexts) {
   for (const std::string field : {"state", "password", "admin_token"}) {
     EXPECT_THAT(one_wrong(field + ": \"\""),
-                HasSubstr("\"" + field + "\" is a text, not an empty one"));
-    EXPECT_THAT(one_wrong(field + ":"), HasSubstr("\"" + field + "\" is a text, not nothing"));
+                HasSubstr("\"" + field + "\" must be a non-empty text, not an empty one"));
+    EXPECT_THAT(one_wrong(field + ":"),
+                HasSubstr("\"" + field + "\" must be a non-empty text, not nothing"));
     EXPECT_THAT(one_wrong(field + ": { a: b }"), HasSubstr("not a map"));
   }
 }
 
-TEST(Config, ReadsTheStyleOfHeaders) {
-  EXPECT_EQ(good("headers: ietf").headers, HeaderStyle::ietf);
-  EXPECT_EQ(good("headers: legacy").headers, HeaderStyle::legacy);
-  EXPECT_EQ(good("headers: both").headers, HeaderStyle::both);
-  EXPECT_EQ(good("headers: off").headers, HeaderStyle::off);
+TEST(DaemonConfig, ReadsTheStyleOfHeaders) {
+  EXPECT_EQ(good("headers: ietf").headers, wire::HeaderStyle::ietf);
+  EXPECT_EQ(good("headers: legacy").headers, wire::HeaderStyle::legacy);
+  EXPECT_EQ(good("headers: both").headers, wire::HeaderStyle::both);
+  EXPECT_EQ(good("headers: off").headers, wire::HeaderStyle::off);
   EXPECT_THAT(one_wrong("headers: legcy"), HasSubstr("did you mean \"legacy\"?"));
   EXPECT_THAT(one_wrong("headers: [ off ]"), HasSubstr("not a list"));
 }
 
 TEST(ReadConfig, ReadsNamesOfHeaders) {
-  EXPECT_EQ(good("headers: legacy").legacy_headers, LegacyHeaders{});
-  EXPECT_EQ(good("headers: {}").headers, HeaderStyle::legacy);
-  const Config config =
+  EXPECT_EQ(good("headers: legacy").legacy_headers, wire::LegacyHeaders{});
+  EXPECT_EQ(good("headers: {}").headers, wire::HeaderStyle::legacy);
+  const DaemonConfig config =
       good("headers: { style: both, limit: RateLimit-Limit, reset: Reset-At, reset_as: epoch }");
-  EXPECT_EQ(config.headers, HeaderStyle::both);
+  EXPECT_EQ(config.headers, wire::HeaderStyle::both);
   EXPECT_EQ(config.legacy_headers,
-            (LegacyHeaders{{"RateLimit-Limit", "X-RateLimit-Remaining", "Reset-At"}, true}));
+            (wire::LegacyHeaders{{"RateLimit-Limit", "X-RateLimit-Remaining", "Reset-At"}, true}));
   EXPECT_FALSE(good("headers: { reset_as: seconds }").legacy_headers.reset_is_date);
   EXPECT_THAT(one_wrong("headers: { stile: both }"), HasSubstr("did you mean \"style\"?"));
   EXPECT_THAT(one_wrong("headers: { style: bth }"), HasSubstr("did you mean \"both\"?"));
@@ -372,7 +374,7 @@ TEST(ReadConfig, ReadsNamesOfHeaders) {
   EXPECT_THAT(one_wrong("headers: { reset_as: date }"), HasSubstr("seconds or epoch"));
 }
 
-TEST(Config, ReadsOnStoreFailure) {
+TEST(DaemonConfig, ReadsOnStoreFailure) {
   const auto word = [](const std::string& text) {
     return "policies: { a: { limits: [ 5/s ], on_store_failure: " + text + " } }";
   };
@@ -385,8 +387,8 @@ TEST(Config, ReadsOnStoreFailure) {
 
 // ---- TLS
 
-TEST(Config, ReadsThePathsOfTlsFiles) {
-  const Config config = good("tls: { cert: a.pem, key: b.pem, ca: c.pem }");
+TEST(DaemonConfig, ReadsThePathsOfTlsFiles) {
+  const DaemonConfig config = good("tls: { cert: a.pem, key: b.pem, ca: c.pem }");
   ASSERT_TRUE(config.tls);
   EXPECT_EQ(config.tls->cert, "a.pem");
   EXPECT_EQ(config.tls->key, "b.pem");
@@ -394,7 +396,7 @@ TEST(Config, ReadsThePathsOfTlsFiles) {
   EXPECT_EQ(good("tls: { cert: a.pem, key: b.pem }").tls->ca, "");
 }
 
-TEST(Config, NeedsACertificateAndItsKeyForTls) {
+TEST(DaemonConfig, NeedsACertificateAndItsKeyForTls) {
   EXPECT_THAT(wrong("tls: { cert: a.pem, kye: b.pem }"),
               ElementsAre(HasSubstr("\"tls\" needs a key: write key: FILE.pem"),
                           HasSubstr("\"tls\" has no field \"kye\"")));
@@ -412,14 +414,14 @@ EnvoyRatelimit envoy_of(std::string name, std::string text) {
   return envoy;
 }
 
-TEST(Config, ResolvesThePathOfEnvoysRulesFromItsFolder) {
+TEST(DaemonConfig, ResolvesThePathOfEnvoysRulesFromItsFolder) {
   EXPECT_EQ(envoy_of("weir.yaml", "envoy_ratelimit: rules").path, "rules");
   EXPECT_EQ(envoy_of("/etc/weir/weir.yaml", "envoy_ratelimit: rules").path, "/etc/weir/rules");
   EXPECT_EQ(envoy_of("/etc/weir/weir.yaml", "envoy_ratelimit: /srv/r.yaml").path, "/srv/r.yaml");
   EXPECT_EQ(envoy_of("weir.yaml", "memory: 8MiB").path, "");
 }
 
-TEST(Config, ReadsTheSettingsOfEnvoysRules) {
+TEST(DaemonConfig, ReadsTheSettingsOfEnvoysRules) {
   const EnvoyRatelimit usual = envoy_of("weir.yaml", "envoy_ratelimit: rules");
   EXPECT_FALSE(usual.as_envoyproxy || usual.merge_domains || usual.response_headers ||
                usual.dynamic_metadata || usual.shadow_mode || usual.quota_mode);
@@ -439,21 +441,21 @@ TEST(Config, ReadsTheSettingsOfEnvoysRules) {
                                  .on_store_failure = OnStoreFailure::closed}));
 }
 
-TEST(Config, ReadsNamesOfResponseHeadersForEnvoy) {
+TEST(DaemonConfig, ReadsNamesOfResponseHeadersForEnvoy) {
   const auto headers = [](const std::string& said) {
     return envoy_of("weir.yaml",
                     "envoy_ratelimit: { path: rules, response_headers: " + said + " }");
   };
   EXPECT_TRUE(headers("{}").response_headers);
-  EXPECT_EQ(headers("{}").header_names, HeaderNames{});
+  EXPECT_EQ(headers("{}").header_names, wire::HeaderNames{});
   EXPECT_FALSE(headers("false").response_headers);
   const EnvoyRatelimit some = headers("{ limit: X-Limit, reset: x_reset~1 }");
   EXPECT_TRUE(some.response_headers);
-  EXPECT_EQ(some.header_names, (HeaderNames{.limit = "X-Limit", .reset = "x_reset~1"}));
+  EXPECT_EQ(some.header_names, (wire::HeaderNames{.limit = "X-Limit", .reset = "x_reset~1"}));
   EXPECT_EQ(headers("{ remaining: left }").header_names.remaining, "left");
 }
 
-TEST(Config, RefusesInvalidHeaderNames) {
+TEST(DaemonConfig, RefusesInvalidHeaderNames) {
   const auto wrong = [](const std::string& said) {
     return one_wrong("envoy_ratelimit: { path: rules, response_headers: " + said + " }");
   };
@@ -469,8 +471,8 @@ TEST(Config, RefusesInvalidHeaderNames) {
               HasSubstr("\"response_headers\" is a map with limit, remaining, reset, not a list"));
 }
 
-TEST(Config, ExplainsInvalidSettingsOfEnvoysRules) {
-  EXPECT_THAT(one_wrong("envoy_ratelimit: []"), HasSubstr("\"envoy_ratelimit\" is a text"));
+TEST(DaemonConfig, ExplainsInvalidSettingsOfEnvoysRules) {
+  EXPECT_THAT(one_wrong("envoy_ratelimit: []"), HasSubstr("\"envoy_ratelimit\" must be a non-empty text"));
   EXPECT_THAT(one_wrong("envoy_ratelimit: {}"), HasSubstr("needs a path"));
   EXPECT_THAT(one_wrong("envoy_ratelimit: { path: a, merge_domain: true }"),
               HasSubstr("did you mean \"merge_domains\"?"));
@@ -483,7 +485,7 @@ TEST(Config, ExplainsInvalidSettingsOfEnvoysRules) {
 // ---- Scopes
 
 // A renewal must find all permits of the holder, which only a single store can decide.
-TEST(Config, RefusesTwoScopesBesideAConcurrentLimit) {
+TEST(DaemonConfig, RefusesTwoScopesBesideAConcurrentLimit) {
   const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: ";
   EXPECT_EQ(
       one_wrong(redis + "[ 8 concurrent, { limit: 5/s, scope: node } ] } }"),
@@ -493,7 +495,7 @@ TEST(Config, RefusesTwoScopesBesideAConcurrentLimit) {
   good(redis + "[ 9/s, { limit: 5/s, scope: node } ] } }");
 }
 
-TEST(Config, RefusesScopeLeasedForLimitsThatCannotBeLeased) {
+TEST(DaemonConfig, RefusesScopeLeasedForLimitsThatCannotBeLeased) {
   const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ ";
   EXPECT_THAT(one_wrong(redis + "{ limit: 5/s queue 9, scope: leased } ] } }"),
               testing::AllOf(testing::StartsWith("2:28: "), testing::HasSubstr("cannot be leased"),
@@ -503,7 +505,7 @@ TEST(Config, RefusesScopeLeasedForLimitsThatCannotBeLeased) {
       "2:26: all limits beside a concurrent limit need its scope: write the same scope for all");
 }
 
-TEST(Config, RefusesScopeSplitForLimitsThatCannotBeSplit) {
+TEST(DaemonConfig, RefusesScopeSplitForLimitsThatCannotBeSplit) {
   const std::string redis = "store: redis://127.0.0.1:6379\npolicies: { a: { limits: [ { limit: ";
   for (const std::string limit : {"5/s", "5/s queue 9", "5/s window", "5/s window from first",
                                   "5/s sliding", "5/s sliding exact", "5/day"}) {
@@ -519,7 +521,7 @@ TEST(Config, RefusesScopeSplitForLimitsThatCannotBeSplit) {
   good(redis + "5/s, scope: split }, { limit: 5/s, scope: node }, 5/s ] } }");
 }
 
-TEST(Config, RefusesScopesThatNeedASharedStore) {
+TEST(DaemonConfig, RefusesScopesThatNeedASharedStore) {
   good("policies: { a: { limits: [ { limit: 5/s, scope: node } ] } }");
   EXPECT_EQ(one_wrong("policies: { a: { limits: [ { limit: 5/s, scope: fleet } ] } }"),
             "1:49: scope fleet needs a store that nodes share: write store: "
@@ -576,7 +578,7 @@ policies:
 // ---- Limits of routes
 
 // Inline policies of routes are ordinary policies, so read_policies returns them.
-TEST(Config, HasThePoliciesOfRoutes) {
+TEST(DaemonConfig, HasThePoliciesOfRoutes) {
   Problems problems;
   const PolicySet set = read_policies({"weir.yaml", R"(
 gateway:
@@ -593,11 +595,11 @@ policies:
   EXPECT_EQ(set.at("gateway/shop").limits.size(), 2u);
   EXPECT_EQ(set.at("gateway/shop").on_store_failure, OnStoreFailure::closed);
   EXPECT_EQ(set.at("gateway/1").limits[0].by, std::vector<std::string>{"user"});
-  EXPECT_EQ(core::capacity(set.at("gateway/1/bandwidth").limits[0].rule), 10'000'000);
-  EXPECT_EQ(core::capacity(set.at("gateway/2/bandwidth").limits[0].rule), 2'000'000);
+  EXPECT_EQ(core::capacity(set.at("gateway/1/bandwidth").limits[0].limit), 10'000'000);
+  EXPECT_EQ(core::capacity(set.at("gateway/2/bandwidth").limits[0].limit), 2'000'000);
 }
 
-TEST(Config, ExplainsInvalidLimitsOfRoutes) {
+TEST(DaemonConfig, ExplainsInvalidLimitsOfRoutes) {
   EXPECT_EQ(one_wrong("gateway: { routes: [ { limits: [ 5/x ] } ] }"),
             "1:36: unknown unit \"x\" (did you mean \"s\"?): a time is written like 10s, 5min, 1h, "
             "250ms");

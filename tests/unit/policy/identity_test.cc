@@ -113,7 +113,7 @@ TEST(Identity, BelongsToOnePolicy) {
 TEST(Identity, CannotBeForged) {
   const auto real = of("10/min, 10/min", "p");
   for (const std::string& forged : {real[0], real[1], std::string{"p;"}, std::string{"1:p;"}}) {
-    const Limit named{.rule = *core::Bucket::make({10, 1, std::chrono::minutes{1}}, 10),
+    const Limit named{.limit = *core::Bucket::make({10, 1, std::chrono::minutes{1}}, 10),
                       .name = forged};
     EXPECT_NE(identities_of("p", {named})[0], real[0]);
     EXPECT_NE(identities_of(forged, {named})[0], real[0]);

@@ -80,8 +80,8 @@ TEST(LimitText, ReadsBurstsAndQueues) {
 TEST(LimitText, ReadsWindows) {
   EXPECT_FALSE(parsed<core::Window>("5/min window").from_first);
   EXPECT_TRUE(parsed<core::Window>("5/min window from first").from_first);
-  EXPECT_EQ(parsed<core::Sliding>("5/min sliding").period, Nanos{1min});
-  EXPECT_EQ(parsed<core::ExactLog>("4096/min sliding exact").count, 4096);
+  EXPECT_EQ(parsed<core::SlidingCounter>("5/min sliding").period, Nanos{1min});
+  EXPECT_EQ(parsed<core::SlidingLog>("4096/min sliding exact").count, 4096);
 }
 
 TEST(LimitText, ReadsSmoothLimits) {
@@ -90,19 +90,19 @@ TEST(LimitText, ReadsSmoothLimits) {
 }
 
 TEST(LimitText, ReadsCalendarQuotas) {
-  const auto quota = parsed<core::Quota>("100000/day in Asia/Shanghai");
+  const auto quota = parsed<core::CalendarWindow>("100000/day in Asia/Shanghai");
   EXPECT_EQ(quota.count, 100000);
   const auto& calendar = dynamic_cast<const ZoneCalendar&>(*quota.calendar);
   EXPECT_EQ(calendar.unit(), CalendarUnit::day);
   EXPECT_EQ(calendar.zone(), "Asia/Shanghai");
-  const auto month = parsed<core::Quota>("5/month from day 31");
+  const auto month = parsed<core::CalendarWindow>("5/month from day 31");
   EXPECT_EQ(dynamic_cast<const ZoneCalendar&>(*month.calendar).anchor(), 31);
-  EXPECT_EQ(parsed<core::Quota>("1MB/week").count, 1'000'000);
+  EXPECT_EQ(parsed<core::CalendarWindow>("1MB/week").count, 1'000'000);
 }
 
 TEST(LimitText, ReadsConcurrency) {
-  EXPECT_EQ(parsed<core::Concurrency>("8 concurrent").lease, Nanos{60s});
-  EXPECT_EQ(parsed<core::Concurrency>("8 concurrent lease 30s").lease, Nanos{30s});
+  EXPECT_EQ(parsed<core::Concurrency>("8 concurrent").hold_time, Nanos{60s});
+  EXPECT_EQ(parsed<core::Concurrency>("8 concurrent lease 30s").hold_time, Nanos{30s});
 }
 
 // The printed text reads back as the same limit, and prints the same again.

@@ -30,7 +30,7 @@ Limit limit(const std::string& yaml) {
   return result.limit.value_or(Limit{});
 }
 
-std::string text(const std::string& yaml) { return to_text(limit(yaml).rule); }
+std::string text(const std::string& yaml) { return to_text(limit(yaml).limit); }
 
 std::string wrong(const std::string& yaml) {
   const auto result = read(yaml);
@@ -63,9 +63,9 @@ TEST(LimitYaml, ReadsTheSameAsFields) {
 
 TEST(LimitYaml, KeepsNginxsTruncationsWhenAsked) {
   EXPECT_TRUE(std::holds_alternative<core::NginxQueue>(
-      limit("{ limit: 10/min queue 5, like: nginx }").rule));
+      limit("{ limit: 10/min queue 5, like: nginx }").limit));
   EXPECT_TRUE(
-      std::holds_alternative<core::NginxQueue>(limit("{ limit: 10/min, like: nginx }").rule));
+      std::holds_alternative<core::NginxQueue>(limit("{ limit: 10/min, like: nginx }").limit));
   EXPECT_THAT(wrong("{ limit: 10/h queue 5, like: nginx }"), HasSubstr("only /s and /min"));
   EXPECT_THAT(wrong("{ limit: 10/s queue 5, like: apache }"), HasSubstr("like: nginx"));
   EXPECT_THAT(wrong("{ limit: 10/s burst 5, like: nginx }"), HasSubstr("choose one"));

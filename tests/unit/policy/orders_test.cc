@@ -60,11 +60,11 @@ TEST(Change, SaysWhatALimitCannotBecome) {
 }
 
 TEST(Change, IsLeftOutIfALimitCannotFollowIt) {
-  std::vector<Limit> limits{{.rule = *parse_limit("4000/s sliding exact")},
-                            {.rule = *parse_limit("10/s")}};
+  std::vector<Limit> limits{{.limit = *parse_limit("4000/s sliding exact")},
+                            {.limit = *parse_limit("10/s")}};
   const auto next = under(Change{.millionths = 2 * Change::kOne}, limits);
-  EXPECT_EQ(to_text(next[0].rule), "4000/s sliding exact");
-  EXPECT_EQ(to_text(next[1].rule), "20/s");
+  EXPECT_EQ(to_text(next[0].limit), "4000/s sliding exact");
+  EXPECT_EQ(to_text(next[1].limit), "20/s");
 }
 
 }  // namespace

@@ -42,17 +42,17 @@ Schedule schedule(const std::vector<std::string>& entries) {
 
 // The position of the shift that applies, -1 for none.
 int held(const Schedule& schedule, Instant t) {
-  const auto shift = held_at(schedule, t).shift;
+  const auto shift = active_shift_at(schedule, t).shift;
   return shift ? static_cast<int>(*shift) : -1;
 }
 
 void expect_span(const Schedule& schedule, Instant t, Instant start, Instant end) {
-  const core::Span span = held_at(schedule, t).span;
+  const core::Span span = active_shift_at(schedule, t).span;
   EXPECT_EQ(span.start, start) << ns(span.start);
   EXPECT_EQ(span.end, end) << ns(span.end);
 }
 
-// ---- What holds when
+// ---- Shifts by time
 
 TEST(Schedule, HoldsOnSomeDays) {
   const Schedule weekdays = schedule({"days: mon-fri"});
@@ -139,7 +139,7 @@ TEST(Schedule, PrefersTheFirstMatchingShift) {
 TEST(Schedule, MayHoldAlways) {
   for (const char* entry : {"days: mon-sun", "hours: 00:00-24:00"}) {
     const Schedule always = schedule({entry});
-    const Held now = held_at(always, june(3, 12));
+    const ActiveShift now = active_shift_at(always, june(3, 12));
     EXPECT_EQ(now.shift, 0u);
     EXPECT_LE(now.span.start, june(1));
     EXPECT_GE(now.span.end, june(8));
@@ -190,13 +190,13 @@ TEST(Schedule, LeavesNoGap) {
                                    "hours: 01:15-01:45, in: Asia/Kathmandu"});
   Instant t = utc(2024, 1, 1);
   for (int i = 0; i < 2000; ++i) {
-    const Held now = held_at(mixed, t);
-    const Held next = held_at(mixed, now.span.end);
+    const ActiveShift now = active_shift_at(mixed, t);
+    const ActiveShift next = active_shift_at(mixed, now.span.end);
     ASSERT_LE(now.span.start, t);
     ASSERT_GT(now.span.end, t);
     ASSERT_EQ(next.span.start, now.span.end);
     ASSERT_NE(next.shift, now.shift);
-    ASSERT_EQ(held_at(mixed, now.span.end - Nanos{1}).shift, now.shift);
+    ASSERT_EQ(active_shift_at(mixed, now.span.end - Nanos{1}).shift, now.shift);
     t = now.span.end;
   }
   EXPECT_GT(t, utc(2024, 12, 31));
@@ -204,10 +204,10 @@ TEST(Schedule, LeavesNoGap) {
 
 TEST(Schedule, AnswersAtTheEndsOfTime) {
   const Schedule office = schedule({"days: mon-fri, hours: 09:00-18:00, in: Europe/Berlin"});
-  EXPECT_EQ(held_at(office, Instant::max()).span.end, Instant::max());
-  EXPECT_EQ(held_at(office, Instant::min()).span.start, Instant::min());
-  EXPECT_TRUE(holds_at(held_at(office, Instant::max()).span, Instant::max()));
-  EXPECT_TRUE(holds_at(held_at(office, Instant::min()).span, Instant::min()));
+  EXPECT_EQ(active_shift_at(office, Instant::max()).span.end, Instant::max());
+  EXPECT_EQ(active_shift_at(office, Instant::min()).span.start, Instant::min());
+  EXPECT_TRUE(holds_at(active_shift_at(office, Instant::max()).span, Instant::max()));
+  EXPECT_TRUE(holds_at(active_shift_at(office, Instant::min()).span, Instant::min()));
 }
 
 // ---- Changes
@@ -287,7 +287,7 @@ TEST(Schedule, ReportsInvalidHours) {
         << hours;
   }
   EXPECT_THAT(wrong_entry("hours: 09:00-09:00"),
-              ElementsAre("39: hours from 09:00 to 09:00 are none: leave \"hours\" out for the "
+              ElementsAre("39: the time from 09:00 to 09:00 is empty: leave \"hours\" out for the "
                           "whole day"));
 }
 
@@ -297,7 +297,7 @@ TEST(Schedule, ReportsInvalidEntries) {
               ElementsAre(HasSubstr("there is no time zone \"Europe/Berln\" (did you mean "
                                     "\"Europe/Berlin\"?)")));
   EXPECT_THAT(wrong_entry("days: mon, in: []"),
-              ElementsAre(HasSubstr("\"in\" is a text, not a list")));
+              ElementsAre(HasSubstr("\"in\" must be a non-empty text, not a list")));
   EXPECT_THAT(wrong_entry("day: mon, hours: 09:00-18:00"),
               ElementsAre(HasSubstr("an entry of a schedule has no field \"day\" (did you mean "
                                     "\"days\"?)")));

@@ -25,14 +25,14 @@ std::string wrong(const std::string& text) {
   return all.empty() ? "nothing" : all.front();
 }
 
-std::shared_ptr<const Node> parsed(const std::string& text) {
+std::shared_ptr<const YamlNode> parsed(const std::string& text) {
   Problems problems;
   auto root = parse_yaml({"test.yaml", text}, problems);
   EXPECT_TRUE(problems.empty()) << problems[0].message;
-  return root != nullptr ? root : std::make_shared<const Node>();
+  return root != nullptr ? root : std::make_shared<const YamlNode>();
 }
 
-std::string place_of(const Node& node) {
+std::string place_of(const YamlNode& node) {
   return std::to_string(node.place.line) + ":" + std::to_string(node.place.column);
 }
 
@@ -47,7 +47,7 @@ std::string repeated(int times, const std::string& text) {
 TEST(Yaml, KnowsThePositionsOfNodes) {
   const auto root = parsed("a: 1\nb:\n  - x\n  - \"y\"\n");
   ASSERT_TRUE(root->is_map());
-  const Node& list = *root->find("b");
+  const YamlNode& list = *root->find("b");
   EXPECT_EQ(list.items[0]->place.line, 3);
   EXPECT_EQ(list.items[0]->place.column, 5);
   EXPECT_EQ(list.items[1]->text_place().column, 6);
@@ -77,7 +77,7 @@ TEST(Yaml, FollowsAliasesAndMerges) {
 
 TEST(Yaml, MergesTheFieldsThatAMapDoesNotHave) {
   const auto root = parsed("x-a: &a { a: 1, b: 2 }\nb: { c: 3, <<: *a, a: 4 }\n");
-  const Node& merged = *root->find("b");
+  const YamlNode& merged = *root->find("b");
   ASSERT_EQ(merged.fields.size(), 3u);
   EXPECT_EQ(merged.find("a")->text, "4");
   EXPECT_EQ(merged.find("b")->text, "2");
@@ -284,7 +284,7 @@ TEST(Yaml, RefusesFilesAndLinesThatAreTooLong) {
   EXPECT_EQ(wrong("\n" + std::string((4 << 20) - 1, '#') + "\n#"), "nothing");
 }
 
-// ---- What is no text
+// ---- Invalid characters
 
 TEST(Yaml, RefusesInvalidUtf8) {
   EXPECT_EQ(wrong("a: 1\n# caf\xe9\n"), "2:6: this is not UTF-8: save the file as UTF-8");
@@ -307,7 +307,7 @@ TEST(Yaml, RefusesControlCharacters) {
   EXPECT_EQ(parsed("a: \"\\x04\"\n")->find("a")->text, "\x04");
 }
 
-// ---- What is not YAML
+// ---- Invalid YAML
 
 TEST(Yaml, SaysThatTabsDoNotIndent) {
   const std::string tab = "a tab does not indent in YAML: write blanks";

@@ -34,8 +34,9 @@ TEST(RedisFleetTest, OpensAllKindsOfUrls) {
 TEST(RedisFleetTest, ReportsInvalidUrls) {
   EXPECT_THAT(error_of("redis:/x"), HasSubstr("did you mean \"redis://\"?"));
   EXPECT_THAT(error_of("memory"), HasSubstr("not a store that nodes can share"));
-  EXPECT_THAT(error_of("redis+sentinel://a"), HasSubstr("comes the name of the master"));
-  EXPECT_THAT(error_of("redis+cluster://a/1"), HasSubstr("comes nothing"));
+  EXPECT_THAT(error_of("redis+sentinel://a"),
+              HasSubstr("takes the name of the master after the host"));
+  EXPECT_THAT(error_of("redis+cluster://a/1"), HasSubstr("takes nothing after the host"));
 }
 
 TEST(RedisFleetTest, ReportsInvalidOptions) {
@@ -46,37 +47,37 @@ TEST(RedisFleetTest, ReportsInvalidOptions) {
 }
 
 // Takes, and waits for the response.
-class Taker final : public store::Asker {
+class Taker final : public store::StoreCallback {
  public:
   explicit Taker(std::string name = "key") : key_(std::move(name)) {
     item_.limit = &limit_;
     item_.key = key_;
     request_.items = {&item_, 1};
   }
-  void on_answer(store::SharedAnswer& received) override {
+  void on_response(store::StoreResponse& received) override {
     answered = true;
     answer = received;
   }
-  store::SharedAnswer& take(Link& link) {
+  store::StoreResponse& take(Link& link) {
     answered = false;
     detail::LinkAccess::store(link).ask(request_, *this);
     while (!answered) link.wait(milliseconds{50});
     return answer;
   }
   // Repeats the take until it is decided.
-  store::SharedAnswer& take_until_decided(Link& link) {
-    while (take(link).kind != store::SharedAnswer::Kind::decided) link.wait(milliseconds{5});
+  store::StoreResponse& take_until_decided(Link& link) {
+    while (take(link).kind != store::StoreResponse::Kind::decided) link.wait(milliseconds{5});
     return answer;
   }
 
   bool answered = false;
-  store::SharedAnswer answer{};
+  store::StoreResponse answer{};
 
  private:
   const std::string key_;
   core::Limit limit_ = core::Window{.count = 3, .period = std::chrono::hours{24 * 365 * 50}};
-  store::SharedItem item_{};
-  store::SharedQuestion request_{};
+  store::StoreItem item_{};
+  store::StoreRequest request_{};
 };
 
 std::string url_of(const RedisServer& server) {
@@ -157,7 +158,7 @@ TEST(RedisFleetTest, IsAMemberWhileALinkRuns) {
   EXPECT_EQ(all.nodes[0].name, "one_of_us");
   EXPECT_FALSE(all.nodes[0].version.empty());
   EXPECT_TRUE(all.nodes[0].self);
-  EXPECT_FALSE(fleet->is_mistaken());
+  EXPECT_FALSE(fleet->is_misconfigured());
   run_until({link.get()}, [&] { return !fleet->is_member() || fleet->membership_version() > 1; });
 }
 
@@ -175,7 +176,7 @@ TEST(RedisFleetTest, KnowsOtherNodesUntilTheyLeave) {
   run_until({link.get()}, [&] { return fleet->nodes() == 1; });
   const Membership membership = fleet->membership(0);
   EXPECT_EQ(membership.version, fleet->membership_version());
-  EXPECT_EQ(membership.steps.back().places.back(), (Membership::Place{.nodes = 1, .rank = 0}));
+  EXPECT_EQ(membership.steps.back().places.back(), (Membership::NodeRank{.nodes = 1, .rank = 0}));
 }
 
 TEST(RedisFleetTest, DistinguishesAMisconfigurationFromAnOutage) {
@@ -183,7 +184,7 @@ TEST(RedisFleetTest, DistinguishesAMisconfigurationFromAnOutage) {
   const auto fleet = *RedisFleet::open("redis://:wrong@127.0.0.1:" + std::to_string(server.port()),
                                        {.timeout = std::chrono::seconds{30}});
   const auto link = fleet->connect();
-  run_until({link.get()}, [&] { return fleet->is_mistaken(); });
+  run_until({link.get()}, [&] { return fleet->is_misconfigured(); });
   EXPECT_FALSE(fleet->is_member());
 }
 

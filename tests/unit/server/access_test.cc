@@ -7,12 +7,12 @@
 
 #include <optional>
 
+#include "feed.h"
+#include "server/browser_guard.h"
 #include "server/http_session.h"
 #include "server/resp_session.h"
-#include "server/this_machine.h"
-#include "show.h"
+#include "test_server.h"
 #include "weir/quota.h"
-#include "world.h"
 
 namespace weir::server {
 namespace {
@@ -32,7 +32,7 @@ class AccessTest : public testing::Test {
   }
 
   TestServer server{some_policies()};
-  Service& context = server.context;
+  ServerContext& context = server.context;
 };
 
 // ---- HTTP

@@ -19,7 +19,7 @@ using namespace std::string_literals;
 namespace pb = ::envoy::service::ratelimit::v3;
 
 std::optional<std::string> told_by_us(std::string_view message) {
-  const envoy::Call* const call = EnvoyMessages::of_this_thread().read(message);
+  const envoy::RateLimitRequest* const call = EnvoyMessages::of_this_thread().read(message);
   return call != nullptr ? std::optional(told(*call)) : std::nullopt;
 }
 
@@ -44,7 +44,7 @@ std::string rich_message() {
   return request.SerializeAsString();
 }
 
-std::string payload_of(const envoy::Answer& answer) {
+std::string payload_of(const envoy::RateLimitResponse& answer) {
   std::string out;
   EnvoyMessages::append(out, answer);
   const wire::GrpcMessage framed = wire::read_grpc_message(out, 1 << 20);
@@ -157,7 +157,7 @@ TEST(EnvoyMessages, AgreesWithTheLibraryOnDamagedMessages) {
 }
 
 TEST(EnvoyMessages, EncodesAnswersAsTheLibraryDoes) {
-  envoy::Answer answer{.overall = envoy::Code::over_limit, .statuses = {}};
+  envoy::RateLimitResponse answer{.overall = envoy::Code::over_limit, .statuses = {}};
   EXPECT_EQ(payload_of(answer), written_by_library(answer));
   answer.statuses.push_back({});
   answer.statuses.push_back({.code = envoy::Code::over_limit,
@@ -181,9 +181,9 @@ TEST(EnvoyMessages, EncodesAnswersAsTheLibraryDoes) {
 
 #ifndef __SANITIZE_THREAD__  // Debian's library was not compiled for maps to be laid out as there.
 TEST(EnvoyMessages, WritesDynamicMetadata) {
-  const envoy::Answer answer{.overall = envoy::Code::ok,
-                             .statuses = {{.remaining = 7}},
-                             .metadata = R"({"a":{"b":[1,"x"]}})"};
+  const envoy::RateLimitResponse answer{.overall = envoy::Code::ok,
+                                        .statuses = {{.remaining = 7}},
+                                        .metadata = R"({"a":{"b":[1,"x"]}})"};
   EXPECT_TRUE(pb::RateLimitResponse().ParseFromString(payload_of(answer)));
   EXPECT_EQ(EnvoyMessages::to_json(answer),
             R"({"overallCode":"OK","statuses":[{"code":"OK","limitRemaining":7}],)"
@@ -197,13 +197,13 @@ TEST(EnvoyMessages, StopsDecodingAboveTheMaximumOfDescriptors) {
   pb::RateLimitRequest request;
   request.set_domain("d");
   for (int i = 0; i < 500'000; ++i) request.add_descriptors();
-  const envoy::Call* const call = messages.read(request.SerializeAsString());
+  const envoy::RateLimitRequest* const call = messages.read(request.SerializeAsString());
   ASSERT_NE(call, nullptr);
-  EXPECT_EQ(call->descriptors.size(), envoy::kMostDescriptors + 1);
+  EXPECT_EQ(call->descriptors.size(), envoy::kMaxDescriptors + 1);
 }
 
 TEST(EnvoyMessages, ReadsJson) {
-  const envoy::Call* const call = EnvoyMessages::of_this_thread().read_json(
+  const envoy::RateLimitRequest* const call = EnvoyMessages::of_this_thread().read_json(
       R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],"hitsAddend":"3"}]})");
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(told(*call), "1:d hits 0\n1:k1:v hits 3");
@@ -217,7 +217,7 @@ TEST(EnvoyMessages, AcceptsEitherNameOfAJsonField) {
                                "hitsAddend":"2"}],"hitsAddend":3})",
                            R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],
                                "hits_addend":2}],"hits_addend":3})"}) {
-    const envoy::Call* const call = messages.read_json(text);
+    const envoy::RateLimitRequest* const call = messages.read_json(text);
     ASSERT_NE(call, nullptr);
     EXPECT_EQ(call->domain, "d");
     EXPECT_EQ(call->hits, 3u);

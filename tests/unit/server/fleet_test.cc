@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "../../support/fake_fleet.h"
+#include "feed.h"
 #include "server/http_session.h"
-#include "server/links.h"
 #include "server/resp_session.h"
-#include "show.h"
+#include "server/thread_link.h"
+#include "test_server.h"
 #include "weir/quota.h"
-#include "world.h"
 
 namespace weir::server {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <thread>
 
-#include "h2_client.h"
+#include "h2_test_client.h"
 #include "server/http_session.h"
+#include "test_server.h"
 #include "weir/quota.h"
-#include "world.h"
 
 namespace weir::server {
 namespace {
@@ -61,17 +61,17 @@ class GrpcSessionTest : public testing::Test {
   GrpcSessionTest() {
     server.context.envoy = {
         .should_rate_limit =
-            [this](const envoy::Call& call, Link&, EnvoyService::Callback done) {
+            [this](const envoy::RateLimitRequest& call, Link&, EnvoyService::Callback done) {
               calls.push_back(text_of(call));
               waiting ? pending.push_back(std::move(done)) : done(answer);
             },
         .is_configured = [this] { return configured; }};
   }
 
-  static std::string text_of(const envoy::Call& call) {
+  static std::string text_of(const envoy::RateLimitRequest& call) {
     std::string text{call.domain};
     text += " " + std::to_string(call.hits);
-    for (const envoy::Descriptor& descriptor : call.descriptors) {
+    for (const envoy::RateLimitDescriptor& descriptor : call.descriptors) {
       text += " [";
       for (const auto& [key, value] : descriptor.entries) {
         text.append(key).append("=").append(value).append(",");
@@ -97,7 +97,7 @@ class GrpcSessionTest : public testing::Test {
 
   TestServer server{PolicySet{}};
   std::vector<std::string> calls;
-  Result<envoy::Answer, envoy::Failure> answer{envoy::Answer{}};
+  Result<envoy::RateLimitResponse, envoy::ServiceError> answer{envoy::RateLimitResponse{}};
   bool waiting = false;
   bool configured = true;
   std::vector<EnvoyService::Callback> pending;
@@ -113,7 +113,7 @@ TEST_F(GrpcSessionTest, PassesTheCallToTheService) {
 }
 
 TEST_F(GrpcSessionTest, EncodesTheAnswerOfTheService) {
-  envoy::Answer made;
+  envoy::RateLimitResponse made;
   made.overall = envoy::Code::over_limit;
   made.statuses.push_back({.code = envoy::Code::over_limit,
                            .limit = envoy::CurrentLimit{10, envoy::Unit::week, "weekly"},
@@ -171,12 +171,12 @@ TEST_F(GrpcSessionTest, ReadsAMessageInManyFrames) {
 }
 
 TEST_F(GrpcSessionTest, ReportsWhyACallFailed) {
-  answer = envoy::Failure{.text = "rate limit domain must not be empty"};
+  answer = envoy::ServiceError{.text = "rate limit domain must not be empty"};
   H2Reply reply = ask_envoy();
   EXPECT_EQ(reply.grpc_status(), "2");
   EXPECT_EQ(reply.grpc_message(), "rate limit domain must not be empty");
   EXPECT_THAT(reply.body, IsEmpty());
-  answer = envoy::Failure{.text = "100% gone\n", .store = true};
+  answer = envoy::ServiceError{.text = "100% gone\n", .store = true};
   reply = ask_envoy();
   EXPECT_EQ(reply.grpc_status(), "14");
   EXPECT_EQ(reply.grpc_message(), "100%25 gone%0A");
@@ -403,12 +403,12 @@ TEST_F(GrpcHealthTest, SendsChangesToWatchers) {
   EXPECT_THAT(statuses(client.replies[stream].body), ElementsAre(1));
   EXPECT_FALSE(client.replies[stream].ended);
   EXPECT_FALSE(session.in_message());
-  EXPECT_FALSE(session.look_around());
+  EXPECT_FALSE(session.on_tick());
   configured = false;
-  EXPECT_TRUE(session.look_around());
+  EXPECT_TRUE(session.on_tick());
   client.send("");
   EXPECT_THAT(statuses(client.replies[stream].body), ElementsAre(1, 2));
-  EXPECT_FALSE(session.look_around());
+  EXPECT_FALSE(session.on_tick());
   EXPECT_THAT(statuses(client.replies[watch("other")].body), ElementsAre(3));
 }
 
@@ -607,7 +607,7 @@ TEST_F(H2ApiSessionTest, YieldsAfterItsTurn) {
   const std::size_t used = over.on_input(input, out);
   EXPECT_GT(used, 0u);
   EXPECT_LT(used, input.size());
-  EXPECT_LT(out.size(), net::Protocol::kEnough);
+  EXPECT_LT(out.size(), net::Protocol::kOutputHighWater);
 }
 
 // Only the first bytes of a connection can be the preface of HTTP/2.
@@ -628,21 +628,21 @@ TEST_F(H2ApiSessionTest, AnswersEnvoysCallsInJson) {
   H2Reply reply = post("/json", R"({"domain":"d"})");
   EXPECT_EQ(reply.status(), "200");
   EXPECT_EQ(reply.body, R"({"overallCode":"OK"})");
-  answer = envoy::Answer{.overall = envoy::Code::over_limit, .statuses = {}};
+  answer = envoy::RateLimitResponse{.overall = envoy::Code::over_limit, .statuses = {}};
   EXPECT_EQ(post("/json", "{}").status(), "429");
-  answer = envoy::Answer{.overall = envoy::Code::unknown, .statuses = {}};
+  answer = envoy::RateLimitResponse{.overall = envoy::Code::unknown, .statuses = {}};
   reply = post("/json", "{}");
   EXPECT_EQ(reply.status(), "500");
   EXPECT_EQ(reply.body, "{}");
-  answer = envoy::Failure{.text = "no domain"};
+  answer = envoy::ServiceError{.text = "no domain"};
   reply = post("/json", "{}");
   EXPECT_EQ(reply.status(), "400");
   EXPECT_EQ(reply.body, "Bad Request\n");
-  answer = envoy::Failure{.text = "gone", .store = true};
+  answer = envoy::ServiceError{.text = "gone", .store = true};
   EXPECT_EQ(post("/json", "{}").status(), "503");
   EXPECT_EQ(post("/json", "{").status(), "400");
   // As in envoyproxy/ratelimit, any method will do; but there must be a body.
-  answer = envoy::Answer{};
+  answer = envoy::RateLimitResponse{};
   EXPECT_EQ(get(wire::H2Peer::get("/json")).status(), "400");
   for (const char* method : {"PUT", "GET", "PATCH"}) {
     TestFields fields = wire::H2Peer::post("/json");

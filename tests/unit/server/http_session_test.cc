@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "../allocations.h"
-#include "show.h"
+#include "feed.h"
+#include "test_server.h"
 #include "weir/quota.h"
-#include "world.h"
 
 namespace weir::server {
 namespace {
@@ -72,7 +72,7 @@ class HttpSessionTest : public testing::Test {
 
   std::size_t used = 0;
   TestServer server{some_policies()};
-  Service& context = server.context;
+  ServerContext& context = server.context;
   HttpSession session{context, {.address = "::1", .loopback = true}};
 };
 
@@ -141,7 +141,7 @@ TEST_F(HttpSessionTest, YieldsAfterItsTurn) {
   used = session.on_input(input, out);
   EXPECT_GT(used, 0u);
   EXPECT_LT(used, input.size());
-  EXPECT_LT(out.size(), net::Protocol::kEnough);
+  EXPECT_LT(out.size(), net::Protocol::kOutputHighWater);
   EXPECT_EQ(statuses(out).size(), used * 2'000 / input.size());
 }
 
@@ -183,8 +183,8 @@ TEST_F(HttpSessionTest, StopsReadingWhenTheOutputIsFull) {
   for (int i = 0; i < 2000; ++i) questions += kPing;
   const std::string answers = say(questions);
   EXPECT_LT(used, questions.size());
-  EXPECT_GE(answers.size(), net::Protocol::kEnough);
-  EXPECT_LT(answers.size(), 2 * net::Protocol::kEnough);
+  EXPECT_GE(answers.size(), net::Protocol::kOutputHighWater);
+  EXPECT_LT(answers.size(), 2 * net::Protocol::kOutputHighWater);
 }
 
 TEST_F(HttpSessionTest, SendsNothingAfterAnError) {

@@ -38,7 +38,7 @@ class Supervisor {
   }
 
  private:
-  net::Descriptor socket_{socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  net::FileDescriptor socket_{socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   std::string name_;
 };
 
@@ -57,7 +57,7 @@ TEST_F(NotifierTest, SendsTheMessagesOfSdNotify) {
   Notifier notifier(supervisor.name());
   notifier.ready("serving");
   EXPECT_EQ(supervisor.receive(), "READY=1\nSTATUS=serving");
-  notifier.alive();
+  notifier.ping_watchdog();
   EXPECT_EQ(supervisor.receive(), "WATCHDOG=1");
   notifier.reloading();
   EXPECT_TRUE(supervisor.receive().starts_with("RELOADING=1\nMONOTONIC_USEC="));
@@ -75,25 +75,25 @@ TEST_F(NotifierTest, SendsAStatusAsOneLine) {
 TEST_F(NotifierTest, SendsNothingWithoutNotifySocket) {
   Notifier notifier = Notifier::from_environment();
   notifier.ready("serving");
-  EXPECT_FALSE(notifier.patience());
+  EXPECT_FALSE(notifier.watchdog_interval());
   EXPECT_TRUE(supervisor.has_nothing());
 }
 
 TEST_F(NotifierTest, ReadsTheWatchdogIntervalOfThisProcess) {
   set("NOTIFY_SOCKET", supervisor.name());
   set("WATCHDOG_USEC", "2000000");
-  EXPECT_EQ(Notifier::from_environment().patience(), std::chrono::seconds{2});
+  EXPECT_EQ(Notifier::from_environment().watchdog_interval(), std::chrono::seconds{2});
   set("WATCHDOG_PID", std::to_string(getpid()));
-  EXPECT_EQ(Notifier::from_environment().patience(), std::chrono::seconds{2});
+  EXPECT_EQ(Notifier::from_environment().watchdog_interval(), std::chrono::seconds{2});
   set("WATCHDOG_PID", std::to_string(getppid()));
-  EXPECT_FALSE(Notifier::from_environment().patience());
+  EXPECT_FALSE(Notifier::from_environment().watchdog_interval());
 }
 
 TEST_F(NotifierTest, IgnoresAnInvalidWatchdogInterval) {
   set("NOTIFY_SOCKET", supervisor.name());
   for (const char* nonsense : {"", "0", "-1", "soon", "10s", "99999999999999999999"}) {
     set("WATCHDOG_USEC", nonsense);
-    EXPECT_FALSE(Notifier::from_environment().patience()) << nonsense;
+    EXPECT_FALSE(Notifier::from_environment().watchdog_interval()) << nonsense;
   }
 }
 

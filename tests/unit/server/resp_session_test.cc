@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "../allocations.h"
-#include "show.h"
+#include "feed.h"
+#include "test_server.h"
 #include "weir/quota.h"
-#include "world.h"
 
 namespace weir::server {
 namespace {
@@ -27,7 +27,7 @@ class RespSessionTest : public testing::Test {
 
   std::size_t used = 0;
   TestServer server{some_policies()};
-  Service& context = server.context;
+  ServerContext& context = server.context;
 };
 
 std::string command(std::initializer_list<std::string_view> words) {
@@ -52,7 +52,7 @@ TEST_F(RespSessionTest, StopsReadingWhenTheOutputIsFull) {
   for (int i = 0; i < 1000; ++i) questions += command({"INFO"});
   const std::string answers = say(session, questions);
   EXPECT_LT(used, questions.size());
-  EXPECT_LT(answers.size(), 2 * net::Protocol::kEnough);
+  EXPECT_LT(answers.size(), 2 * net::Protocol::kOutputHighWater);
 }
 
 // Short responses may take long to make.
@@ -63,7 +63,7 @@ TEST_F(RespSessionTest, YieldsAfterItsTurn) {
   std::string out;
   used = session.on_input(questions, out);
   EXPECT_LT(used, questions.size());
-  EXPECT_LT(out.size(), net::Protocol::kEnough);
+  EXPECT_LT(out.size(), net::Protocol::kOutputHighWater);
   EXPECT_EQ(out.size() * questions.size(), std::string(":0\r\n").size() * 16'000 * used);
 }
 

@@ -9,9 +9,9 @@
 
 #include "../allocations.h"
 #include "server/http_session.h"
+#include "test_server.h"
 #include "weir/parse_limit.h"
 #include "weir/quota.h"
-#include "world.h"
 
 namespace weir::server {
 namespace {

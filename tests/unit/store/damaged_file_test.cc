@@ -59,7 +59,7 @@ class Image {
 
   const std::string& bytes() const { return bytes_; }
   Header& header() { return *reinterpret_cast<Header*>(bytes_.data()); }
-  std::size_t row_count() { return header().layout.rows + header().layout.sharing_rows; }
+  std::size_t row_count() { return header().layout.rows + header().layout.overflow_rows; }
   char* row(std::size_t i) { return bytes_.data() + kPage + i * sizeof(Row); }
   std::uint64_t& word(char* at, std::size_t i) { return reinterpret_cast<std::uint64_t*>(at)[i]; }
   // The words of a slot: when, what, high, low with the rest time.
@@ -171,15 +171,17 @@ TEST_F(DamagedFile, IsSetAsideWhenItsLayoutIsImpossible) {
     return image.bytes();
   };
   const std::string reason = "an impossible table";
-  expect_set_aside(with([](Layout& l) { l.rows += std::uint64_t{1} << 55; }), reason);
-  expect_set_aside(with([](Layout& l) { l.sharing_rows += std::uint64_t{1} << 55; }), reason);
-  expect_set_aside(with([](Layout& l) {
+  expect_set_aside(with([](TableLayout& l) { l.rows += std::uint64_t{1} << 55; }), reason);
+  expect_set_aside(with([](TableLayout& l) { l.overflow_rows += std::uint64_t{1} << 55; }), reason);
+  expect_set_aside(with([](TableLayout& l) {
                      l.rows += std::uint64_t{1} << 54;
                      l.record_bytes += std::uint64_t{1} << 63;
                    }),
                    reason);
-  expect_set_aside(with([](Layout& l) { l.rows += std::exchange(l.sharing_rows, 0); }), reason);
-  expect_set_aside(with([](Layout& l) { l.sharing_rows += std::exchange(l.rows, 0); }), reason);
+  expect_set_aside(with([](TableLayout& l) { l.rows += std::exchange(l.overflow_rows, 0); }),
+                   reason);
+  expect_set_aside(with([](TableLayout& l) { l.overflow_rows += std::exchange(l.rows, 0); }),
+                   reason);
 }
 
 // Two damaged files in a row are both kept.
@@ -326,7 +328,7 @@ TEST_F(DamagedFile, DropsInvalidRecords) {
     ASSERT_GE(slots.size(), 12u);
     slots[0][1] = 0;                                            // no handle
     slots[1][1] = std::uint64_t{1} << 40;                       // beyond all handles
-    slots[2][1] = (16 << 10) / Arena::kMinBlock + 1;            // beyond the last
+    slots[2][1] = (24 << 10) / Arena::kMinBlock + 1;            // the first handle beyond the arena
     slots[3][1] = slots[4][1];                                  // the record of another slot
     image.record(slots[5][1])[0] ^= 1;                          // a record with another owner
     image.record(slots[6][1])[2] = 0xffff'ffff;                 // starts beyond its end
@@ -363,7 +365,7 @@ TEST_F(DamagedFile, DoesNotContinueFromAnImplausibleTime) {
     ASSERT_TRUE(file) << file.error;
     EXPECT_EQ(file->resumes_at(), kStart);
     EXPECT_EQ(file.opened.dropped, 0u);
-    EXPECT_EQ(file.opened.disbelieved > hours{24 * 366}, bit < 63);
+    EXPECT_EQ(file.opened.rejected_clock_lead > hours{24 * 366}, bit < 63);
     EXPECT_EQ(intact(*file), kAll);
     const Rule window_rule{.limit = window(1, seconds{10}, true), .identity = 9};
     for (int i = 0; i < 50; ++i) {

@@ -18,7 +18,7 @@ namespace weir::store {
 // A table in a file, or the error.
 struct FileTable {
   std::unique_ptr<Table> table;
-  Opened opened;
+  StateFileReport opened;
   std::string error;
 
   explicit operator bool() const { return table != nullptr; }

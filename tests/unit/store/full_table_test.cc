@@ -12,7 +12,7 @@
 namespace weir::store {
 namespace {
 
-constexpr Layout kSmall{.rows = 8, .sharing_rows = 1};
+constexpr TableLayout kSmall{.rows = 8, .overflow_rows = 1};
 constexpr int kSlots = 8 * static_cast<int>(Row::kSlots);
 
 const Rule kFiller{.limit = bucket(1, hours{1}, 1), .identity = 1000};
@@ -104,7 +104,7 @@ TEST(FullTable, DeniesNewKeysUntilASlotIsFree) {
 
 // Live keys that keep taking keep their slots, which delays the retry_after of denied keys.
 TEST(FullTable, ReportsTheTimeAtWhichASlotIsActuallyFree) {
-  Table table({.rows = 1, .sharing_rows = 1});
+  Table table({.rows = 1, .overflow_rows = 1});
   const Rule resident{.limit = bucket(1, minutes{1}, 10), .identity = 1};
   const Rule rule{.limit = bucket(1, hours{1}, 5), .identity = 2, .when_full = WhenFull::deny};
   for (int i = 0; i < 15; ++i) ASSERT_TRUE(take(table, resident, nth(i), Nanos{0}));
@@ -179,7 +179,7 @@ TEST(FullTable, GivesBackToTheStateThatWasCharged) {
                           !std::holds_alternative<core::Concurrency>(rule.limit);
       if (!counts) continue;
       rule.when_full = when_full;
-      Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+      Table table({.rows = 8, .overflow_rows = 1, .record_bytes = 16 << 10});
       fill_briefly(table, Nanos{0});
       const std::uint64_t shared = table.use(kStart).shared;
       const Item bob = rule.item("bob", 5);
@@ -210,7 +210,7 @@ TEST(FullTable, StartsANewKeyWithACopyOfTheOverflowState) {
     const bool warms_up = std::holds_alternative<core::Smooth>(rule.limit);
     if (warms_up) continue;
     const core::HolderId holder{.low = 1};
-    Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+    Table table({.rows = 8, .overflow_rows = 1, .record_bytes = 16 << 10});
     fill_briefly(table, Nanos{0});
     const Item bob = rule.item("bob", 5);
     const core::Verdict shared = table.take({&bob, 1}, kStart, holder);
@@ -237,11 +237,11 @@ TEST(FullTable, CopiesOverflowUsageAfterTheLimitWasLowered) {
   const core::Bucket slow =
       prices.change(std::get<core::Bucket>(bucket(1, seconds{10}, 5)), fast, kStart + seconds{2});
   const Rule after{.limit = slow};
-  Table table({.rows = 8, .sharing_rows = 1});
+  Table table({.rows = 8, .overflow_rows = 1});
   fill_briefly(table, Nanos{0});
   ASSERT_TRUE(take(table, before, "bob", Nanos{0}, 5));
   auto slower = std::make_shared<SlowerLimits>();
-  slower->add(SlowerLimits::Price{
+  slower->add(SlowerLimits::PriceRise{
       .stamp = fast.stamp, .since = kStart + seconds{2}, .until = kStart + hours{1}, .ratio = 10});
   table.set_slower(slower);
   Item bob = after.item("bob", 3);
@@ -252,7 +252,7 @@ TEST(FullTable, CopiesOverflowUsageAfterTheLimitWasLowered) {
 
 // A holder that entered through the overflow state can renew and leave once its key has a record.
 TEST(FullTable, KeepsHoldersWhenTheirKeyGetsASlot) {
-  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  Table table({.rows = 8, .overflow_rows = 1, .record_bytes = 16 << 10});
   const Rule rule{.limit = concurrency(2, hours{1})};
   fill_briefly(table, Nanos{0});
   ASSERT_TRUE(take(table, rule, "bob", Nanos{0}, 1, 1));
@@ -294,7 +294,7 @@ TEST(FullTable, GivesTheOverflowStateToOneItemOfAPlan) {
 }
 
 TEST(FullTable, LetsHoldersLeaveTheOverflowState) {
-  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  Table table({.rows = 8, .overflow_rows = 1, .record_bytes = 16 << 10});
   const Rule known{.limit = concurrency(2, hours{1}), .identity = 1};
   const Rule rule{.limit = concurrency(2, hours{1}), .identity = 2};
   ASSERT_TRUE(take(table, known, "alice", Nanos{0}, 1, 7));
@@ -304,7 +304,7 @@ TEST(FullTable, LetsHoldersLeaveTheOverflowState) {
   EXPECT_FALSE(take(table, rule, "carol", Nanos{0}, 1, 3));
   EXPECT_TRUE(leave(table, rule, "alice", Nanos{0}, 1));
   EXPECT_TRUE(take(table, rule, "carol", Nanos{0}, 1, 3));
-  // A key with its own slot under one limit, and the overflow state under another.
+  // Two items: one has its own slot, the other uses the overflow state.
   const std::vector<Item> both{known.item("alice"), rule.item("dora")};
   EXPECT_TRUE(leave(table, rule, "bob", Nanos{0}, 2));
   ASSERT_TRUE(table.take(both, kStart, {.low = 5}).decision);
@@ -315,7 +315,7 @@ TEST(FullTable, LetsHoldersLeaveTheOverflowState) {
 
 // Holders of different keys may have the same name and share the overflow record.
 TEST(FullTable, DistinguishesHoldersOfDifferentKeys) {
-  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  Table table({.rows = 8, .overflow_rows = 1, .record_bytes = 16 << 10});
   const Rule known{.limit = concurrency(2, hours{1}), .identity = 2};
   ASSERT_TRUE(take(table, known, "zoe", Nanos{0}, 1, 7));
   fill(table);
@@ -336,7 +336,7 @@ TEST(FullTable, DistinguishesHoldersOfDifferentKeys) {
 
 // Two keys of a plan share the overflow record; either of them may be the holder.
 TEST(FullTable, LetsEitherKeyOfAPlanLeaveTheOverflowState) {
-  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 16 << 10});
+  Table table({.rows = 8, .overflow_rows = 1, .record_bytes = 16 << 10});
   fill(table);
   const Rule rule{.limit = concurrency(1, hours{1})};
   const std::vector<Item> plan{rule.item("alice"), rule.item("bob")};
@@ -376,8 +376,8 @@ std::uint64_t first_row_of(const Fingerprint& key, std::uint64_t rows) {
 }
 
 // Keys that collide under a seed that an attacker knows must not collide under another one.
-TEST(FullTable, SpreadsKeysThatCollideUnderAnotherSeed) {
-  constexpr Layout layout{.rows = 64, .sharing_rows = 1};
+TEST(FullTable, KeysThatCollideUnderOneSeedAreSpreadUnderAnother) {
+  constexpr TableLayout layout{.rows = 64, .overflow_rows = 1};
   Table table(layout);
   const Rule known{.limit = bucket(1, hours{1}, 1), .seed = table.seed() + 1};
   const Rule rule{.limit = bucket(1, hours{1}, 1), .seed = table.seed()};
@@ -399,7 +399,7 @@ TEST(FullTable, SpreadsKeysThatCollideUnderAnotherSeed) {
 // 512 rows and 200 of 8192, the minimum was 0.79 and the median above 0.84.
 TEST(FullTable, HoldsThreeQuartersOfItsSlotsBeforeItOverflows) {
   for (int round = 0; round < 8; ++round) {
-    const Layout layout{.rows = round % 2 == 0 ? 512u : 8192u, .sharing_rows = 1};
+    const TableLayout layout{.rows = round % 2 == 0 ? 512u : 8192u, .overflow_rows = 1};
     Table table(layout);
     const Rule rule{
         .limit = bucket(1, hours{1}, 1), .when_full = WhenFull::deny, .seed = table.seed()};
@@ -415,7 +415,7 @@ TEST(FullTable, HoldsThreeQuartersOfItsSlotsBeforeItOverflows) {
 TEST(FullTable, HasRoomForTheKeysItWasMadeFor) {
   for (const int keys : {1, 2, 16, 100, 1000, 20'000}) {
     for (int round = 0; round < 5; ++round) {
-      const auto layout = Layout::for_keys(static_cast<std::uint64_t>(keys), 0);
+      const auto layout = TableLayout::for_keys(static_cast<std::uint64_t>(keys), 0);
       ASSERT_TRUE(layout);
       Table table(*layout);
       const Rule rule{
@@ -423,12 +423,12 @@ TEST(FullTable, HasRoomForTheKeysItWasMadeFor) {
       for (int i = 0; i < keys; ++i) ASSERT_TRUE(take(table, rule, nth(i), Nanos{0})) << keys;
     }
   }
-  EXPECT_FALSE(Layout::for_keys(0, 0));
-  EXPECT_FALSE(Layout::for_keys(UINT64_MAX, 0));
+  EXPECT_FALSE(TableLayout::for_keys(0, 0));
+  EXPECT_FALSE(TableLayout::for_keys(UINT64_MAX, 0));
 }
 
 TEST(FullTable, RejectsImpossibleSizes) {
-  Opened opened;
+  StateFileReport opened;
   const auto error = [&](std::size_t bytes, std::ptrdiff_t record_bytes) {
     const auto table = Table::open({.bytes = bytes, .record_bytes = record_bytes}, kStart, opened);
     return table ? std::string() : table.error().message;
@@ -443,7 +443,7 @@ TEST(FullTable, RejectsImpossibleSizes) {
 
 // Sequential keys, such as those of an address range, and keys of various lengths.
 TEST(FullTable, HoldsAsManySequentialKeys) {
-  constexpr Layout layout{.rows = 1024, .sharing_rows = 1};
+  constexpr TableLayout layout{.rows = 1024, .overflow_rows = 1};
   for (int width : {4, 8, 16, 64, 300}) {
     Table table(layout);
     const Rule rule{
@@ -463,7 +463,7 @@ TEST(FullTable, HoldsAsManySequentialKeys) {
 TEST(FullTable, UsesNoMoreMemoryThanItWasGiven) {
   for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{9} << 20,
                                   std::size_t{5'000'000}}) {
-    Opened opened;
+    StateFileReport opened;
     const auto table = Table::open({.bytes = bytes}, kStart, opened);
     ASSERT_TRUE(table);
     const MemoryUse use = (*table)->use(kStart);

@@ -8,9 +8,9 @@ namespace weir::store {
 namespace {
 
 std::string named(std::string_view policy, std::string_view key) {
-  std::string name = key_head(policy);
-  append_whole(name, key);
-  return name + key_tail("bucket/1s");
+  std::string name = key_prefix(policy);
+  append_whole_key(name, key);
+  return name + key_suffix("bucket/1s");
 }
 
 TEST(KeyName, HasThePolicyTheKeyAndTheLimit) {
@@ -18,9 +18,9 @@ TEST(KeyName, HasThePolicyTheKeyAndTheLimit) {
 }
 
 TEST(KeyName, HasTheNamesAndValuesOfParts) {
-  std::string name = key_head("login");
-  append_part(name, "ip", "10.0.0.1");
-  append_part(name, "user", "al=ice,");
+  std::string name = key_prefix("login");
+  append_key_part(name, "ip", "10.0.0.1");
+  append_key_part(name, "user", "al=ice,");
   EXPECT_EQ(name, "weir1:{login:ip=10.0.0.1,user=al%3Dice%2C");
 }
 
@@ -31,23 +31,23 @@ TEST(KeyName, EscapesBytesThatCouldEndTheHashTag) {
 }
 
 TEST(KeyName, DiffersForAWholeKeyAndParts) {
-  std::string of_parts = key_head("p");
-  append_part(of_parts, "ip", "1");
-  std::string whole = key_head("p");
-  append_whole(whole, "ip=1");
+  std::string of_parts = key_prefix("p");
+  append_key_part(of_parts, "ip", "1");
+  std::string whole = key_prefix("p");
+  append_whole_key(whole, "ip=1");
   EXPECT_NE(of_parts, whole);
 }
 
 TEST(KeyName, DiffersForNamedAndUnnamedLimits) {
-  const std::set<std::string> names{key_tail("bucket=1s"),   key_tail("bucket/1s"),
-                                    key_tail("bucket/1s/2"), key_tail("bucket/1min"),
-                                    key_tail("bucket=a=b"),  key_tail("bucket=a%3Db")};
+  const std::set<std::string> names{key_suffix("bucket=1s"),   key_suffix("bucket/1s"),
+                                    key_suffix("bucket/1s/2"), key_suffix("bucket/1min"),
+                                    key_suffix("bucket=a=b"),  key_suffix("bucket=a%3Db")};
   EXPECT_EQ(names.size(), 6u);
 }
 
 // Scripts accept a time from the caller only under this prefix.
 TEST(KeyName, HasAPrefixOfItsOwnForTests) {
-  EXPECT_EQ(test_key_head("run 1"), "weir1:test:run%201:{:");
+  EXPECT_EQ(test_key_prefix("run 1"), "weir1:test:run%201:{:");
   for (const auto* policy : {"test", "test:x", ""}) {
     EXPECT_FALSE(named(policy, "k").starts_with("weir1:test:"));
   }

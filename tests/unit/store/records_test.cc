@@ -16,10 +16,10 @@ namespace {
 constexpr std::size_t kUnit = Arena::kMinBlock;
 
 // Room for the records of `units` new keys, in addition to the two reserves of a sixteenth each.
-Layout with_records(std::size_t units) {
+TableLayout with_records(std::size_t units) {
   std::size_t all = units;
   while (all - 2 * (all / 16) < units) ++all;
-  return {.rows = 64, .sharing_rows = 1, .record_bytes = all * kUnit};
+  return {.rows = 64, .overflow_rows = 1, .record_bytes = all * kUnit};
 }
 
 // Occupies `units` blocks of the smallest size until `at` + one hour.
@@ -269,7 +269,7 @@ TEST(Record, NeverLeaksMemory) {
     for (int i = 0; i < 40; ++i) {
       const Item item = rule.item(nth(i));
       table.reset({&item, 1}, kStart + now);
-      const Item shared = rule.item(item.sharing);
+      const Item shared = rule.item(item.overflow_key);
       table.reset({&shared, 1}, kStart + now);
     }
   }
@@ -285,7 +285,7 @@ TEST(Record, NeverLeaksMemory) {
 
 // The other limits still count.
 TEST(Record, IsNotAvailableWithoutRecordMemory) {
-  Table table({.rows = 8, .sharing_rows = 1, .record_bytes = 0});
+  Table table({.rows = 8, .overflow_rows = 1, .record_bytes = 0});
   const Rule log{.limit = exact(5, hours{1}), .identity = 1, .when_full = WhenFull::deny};
   const Rule plain{.limit = bucket(1, hours{1}, 5), .identity = 2};
   EXPECT_FALSE(take(table, log, "alice", Nanos{0}));

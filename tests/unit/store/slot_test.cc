@@ -143,13 +143,13 @@ TEST(Row, EvictsAKeyAtRest) {
 TEST(Fingerprint, DependsOnAllOfItsInputs) {
   std::set<Fingerprint> all;
   for (const std::uint64_t limit : {1, 2}) {
-    for (const KeyKind kind : {KeyKind::whole, KeyKind::parts, KeyKind::sharing}) {
+    for (const KeyKind kind : {KeyKind::whole, KeyKind::parts, KeyKind::overflow}) {
       for (const std::string& name : {std::string(), std::string("a"), std::string("a\0", 2),
                                       std::string(1000, 'a'), std::string(1001, 'a')}) {
         for (const bool record : {false, true}) {
           const Fingerprint made = fingerprint(kSeed, limit, kind, name, record);
           EXPECT_EQ(made.has_record(), record);
-          EXPECT_EQ(made.is_overflow(), kind == KeyKind::sharing);
+          EXPECT_EQ(made.is_overflow(), kind == KeyKind::overflow);
           EXPECT_EQ(made.low & ~Fingerprint::kLowBits, 0u);
           EXPECT_NE(made, fingerprint(kSeed + 1, limit, kind, name, record));
           all.insert(made);

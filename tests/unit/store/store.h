@@ -53,7 +53,7 @@ struct Rule {
   std::uint64_t seed = kSeed;
 
   bool has_record() const {
-    return std::holds_alternative<core::ExactLog>(limit) ||
+    return std::holds_alternative<core::SlidingLog>(limit) ||
            std::holds_alternative<core::Concurrency>(limit);
   }
   Fingerprint key(std::string_view name) const {
@@ -62,7 +62,7 @@ struct Rule {
   Item item(const Fingerprint& of, Permits cost = 1) const {
     return {.limit = &limit,
             .key = of,
-            .sharing = fingerprint(seed, identity, KeyKind::sharing, {}, has_record()),
+            .overflow_key = fingerprint(seed, identity, KeyKind::overflow, {}, has_record()),
             .ask = {.cost = cost},
             .when_full = when_full};
   }
@@ -76,16 +76,16 @@ inline core::Limit window(std::int64_t count, Nanos period, bool from_first = fa
   return *core::Window::make({count, 1, period}, from_first);
 }
 inline core::Limit sliding(std::int64_t count, Nanos period) {
-  return *core::Sliding::make({count, 1, period});
+  return *core::SlidingCounter::make({count, 1, period});
 }
 inline core::Limit exact(std::int64_t count, Nanos period) {
-  return *core::ExactLog::make({count, 1, period});
+  return *core::SlidingLog::make({count, 1, period});
 }
 inline core::Limit concurrency(Permits count, Nanos hold_time) {
   return *core::Concurrency::make(count, hold_time);
 }
 inline core::Limit quota(Permits count) {
-  return *core::Quota::make(count, std::make_shared<PlainDays>());
+  return *core::CalendarWindow::make(count, std::make_shared<PlainDays>());
 }
 
 // One limit of each algorithm, each with a capacity of 5.

@@ -13,7 +13,7 @@
 namespace weir::store {
 namespace {
 
-constexpr Layout kRoomy{.rows = 64, .sharing_rows = 1, .record_bytes = 64 << 10};
+constexpr TableLayout kRoomy{.rows = 64, .overflow_rows = 1, .record_bytes = 64 << 10};
 
 Rule rule(core::Limit limit) { return {.limit = std::move(limit)}; }
 
@@ -195,7 +195,7 @@ TEST(Table, ForgivesNoUsageWhenClocksDiffer) {
     std::optional<Table> made;
     for (int other = 0; !made || made->use(kStart).forgotten == 0; other += 2) {
       ASSERT_LT(other, 2000);
-      made.emplace(Layout{.rows = 1, .sharing_rows = 1, .record_bytes = 16 << 10});
+      made.emplace(TableLayout{.rows = 1, .overflow_rows = 1, .record_bytes = 16 << 10});
       for (std::uint64_t i = 1; i <= 5; ++i) {
         ASSERT_TRUE(take(*made, rule, "alice", Nanos{0}, 1, i));
       }
@@ -235,7 +235,7 @@ TEST(Table, AcceptsAnyInstant) {
 
 // At the latest instant no key comes to rest any more, so none is evicted.
 TEST(Table, EvictsNoLiveKeyAtTheLatestInstant) {
-  Table table({.rows = 2, .sharing_rows = 1});
+  Table table({.rows = 2, .overflow_rows = 1});
   const Rule one = rule(bucket(1, hours{1}, 1));
   ASSERT_TRUE(take(table, one, "alice", kLatest - kStart));
   for (int i = 0; i < 1000; ++i) (void)take(table, one, nth(i), kLatest - kStart);
@@ -243,7 +243,7 @@ TEST(Table, EvictsNoLiveKeyAtTheLatestInstant) {
 }
 
 TEST(Table, EvictsNoKeyWithDebtBeyondTheLatestInstant) {
-  Table table({.rows = 2, .sharing_rows = 1});
+  Table table({.rows = 2, .overflow_rows = 1});
   const Rule one = rule(bucket(1, core::kLongestDebt, 1));
   const Nanos late = kLatest - kStart - hours{1};
   ASSERT_TRUE(take(table, one, "alice", late));

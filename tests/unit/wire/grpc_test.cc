@@ -35,7 +35,7 @@ TEST(Grpc, WaitsForTheRestOfAMessage) {
   }
 }
 
-TEST(Grpc, RefusesMalformedLongAndCompressedMessages) {
+TEST(Grpc, RefusesMessagesThatAreMalformedTooLongOrCompressed) {
   EXPECT_EQ(read_grpc_message("\2"sv, 10).status, Status::malformed);
   EXPECT_EQ(read_grpc_message("\0\0\0\0\12"sv, 10).status, Status::need_more);
   EXPECT_EQ(read_grpc_message("\0\0\0\0\13"sv, 10).status, Status::too_long);

@@ -178,9 +178,9 @@ TEST_F(H2Endings, AResponseMadeInOnGoneIsSentInOrder) {
       machine->start(stream, kFields);
       machine->finish(stream, std::array{H2Field{"x-trailer", "of the answer"}});
     }
-    H2Machine* machine = nullptr;
+    Http2Server* machine = nullptr;
   } chain;
-  H2Machine chained(chain);
+  Http2Server chained(chain);
   chain.machine = &chained;
   chained.receive(H2Peer::preface() + peer.request(1) + peer.request(3), now);
   std::string out;

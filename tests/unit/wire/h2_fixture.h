@@ -62,7 +62,7 @@ class H2Test : public testing::Test, public H2Handler {
     return H2Peer::frames(out);
   }
   void connect(const H2Limits& limits = {}) {
-    machine = std::make_unique<H2Machine>(*this, limits);
+    machine = std::make_unique<Http2Server>(*this, limits);
     say(H2Peer::preface());
     say(H2Peer::frame(Frame::settings, H2Peer::kEnd, 0, ""));
   }
@@ -94,7 +94,7 @@ class H2Test : public testing::Test, public H2Handler {
   }
 
   H2Peer peer;
-  std::unique_ptr<H2Machine> machine;
+  std::unique_ptr<Http2Server> machine;
   std::vector<Seen> seen;
   std::vector<std::int32_t> gone;
   const HttpRequest* last = nullptr;

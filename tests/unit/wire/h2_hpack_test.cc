@@ -22,7 +22,7 @@ std::string line(std::string_view name, std::string_view value) {
 
 // ---- Encoding
 
-class H2PackerTest : public testing::Test {
+class HpackEncoderTest : public testing::Test {
  protected:
   std::string pack(const std::vector<H2Field>& fields) {
     std::string block;
@@ -33,17 +33,17 @@ class H2PackerTest : public testing::Test {
     return peer.fields({.type = Frame::headers, .payload = block});
   }
 
-  H2Packer packer;
+  HpackEncoder packer;
   H2Peer peer;
 };
 
-TEST_F(H2PackerTest, EncodesAnIndexedFieldInOneByte) {
+TEST_F(HpackEncoderTest, EncodesAnIndexedFieldInOneByte) {
   const std::vector<H2Field> head{{":status", "200"}, {"content-type", "application/grpc"}};
   EXPECT_GT(pack(head).size(), 2u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pack(head).size(), 2u);
 }
 
-TEST_F(H2PackerTest, EncodesTheSameFieldsInEveryTableState) {
+TEST_F(HpackEncoderTest, EncodesTheSameFieldsInEveryTableState) {
   std::mt19937 random(7);
   const auto any = [&](std::size_t below) { return random() % below; };
   const std::string names[] = {":status", "content-type", "grpc-status", "a", "b", "server"};
@@ -69,7 +69,7 @@ TEST_F(H2PackerTest, EncodesTheSameFieldsInEveryTableState) {
 
 // ---- Decoding
 
-class H2UnpackerTest : public testing::Test {
+class HpackDecoderTest : public testing::Test {
  protected:
   // Decodes a block in the given pieces; the last line is "error" if that fails.
   Lines unpack(const std::vector<std::string_view>& pieces) {
@@ -78,11 +78,11 @@ class H2UnpackerTest : public testing::Test {
       std::string_view piece = pieces[i];
       const bool last = i + 1 == pieces.size();
       for (;;) {
-        H2Unpacker::DecodedField field;
-        const H2Unpacker::DecodeStatus step = unpacker.next(piece, last, field);
-        if (step == H2Unpacker::DecodeStatus::error) lines.push_back("error");
-        if (step == H2Unpacker::DecodeStatus::error) return lines;
-        if (step == H2Unpacker::DecodeStatus::done) break;
+        HpackDecoder::DecodedField field;
+        const HpackDecoder::DecodeStatus step = unpacker.next(piece, last, field);
+        if (step == HpackDecoder::DecodeStatus::error) lines.push_back("error");
+        if (step == HpackDecoder::DecodeStatus::error) return lines;
+        if (step == HpackDecoder::DecodeStatus::done) break;
         lines.push_back(line(field.name, field.value));
         again.push_back(field.again);
       }
@@ -92,11 +92,11 @@ class H2UnpackerTest : public testing::Test {
   }
   Lines unpack(std::string_view block) { return unpack(std::vector{block}); }
 
-  H2Unpacker unpacker;
+  HpackDecoder unpacker;
   std::vector<bool> again;
 };
 
-TEST_F(H2UnpackerTest, DecodesIndexedFields) {
+TEST_F(HpackDecoderTest, DecodesIndexedFields) {
   EXPECT_THAT(unpack("\x82\x40\x01"
                      "a"
                      "\x01"
@@ -109,7 +109,7 @@ TEST_F(H2UnpackerTest, DecodesIndexedFields) {
 }
 
 // A byte that looks like an index may be part of a string, or of a longer integer.
-TEST_F(H2UnpackerTest, DecodesABlockInPieces) {
+TEST_F(HpackDecoderTest, DecodesABlockInPieces) {
   const std::string text =
       "\x40\x01"
       "a"
@@ -120,23 +120,23 @@ TEST_F(H2UnpackerTest, DecodesABlockInPieces) {
   EXPECT_THAT(again, ElementsAre(false));
 }
 
-TEST_F(H2UnpackerTest, RefusesIndexesWithoutAField) {
+TEST_F(HpackDecoderTest, RefusesIndexesWithoutAField) {
   EXPECT_THAT(unpack("\x80"), ElementsAre("error"));
   EXPECT_THAT(unpack("\xbe"), ElementsAre("error"));
   EXPECT_THAT(unpack("\x82\xfe"), ElementsAre(":method: GET", "error"));
 }
 
-TEST_F(H2UnpackerTest, AllowsTableSizeUpdatesOnlyAtTheStart) {
+TEST_F(HpackDecoderTest, AllowsTableSizeUpdatesOnlyAtTheStart) {
   EXPECT_THAT(unpack("\x20\x82"), ElementsAre(":method: GET"));
   EXPECT_THAT(unpack("\x3f\xe1\x1f\x82"), ElementsAre(":method: GET"));
   EXPECT_THAT(unpack("\x82\x20"), ElementsAre(":method: GET", "error"));
 }
 
-TEST_F(H2UnpackerTest, RefusesATableSizeAboveTheLimit) {
+TEST_F(HpackDecoderTest, RefusesATableSizeAboveTheLimit) {
   EXPECT_THAT(unpack("\x3f\xe2\x1f\x82"), ElementsAre("error"));
 }
 
-TEST_F(H2UnpackerTest, RefusesAnIncompleteField) {
+TEST_F(HpackDecoderTest, RefusesAnIncompleteField) {
   EXPECT_THAT(unpack("\x82\x40\x01"
                      "a"
                      "\x05"
@@ -144,7 +144,7 @@ TEST_F(H2UnpackerTest, RefusesAnIncompleteField) {
               ElementsAre(":method: GET", "error"));
 }
 
-TEST_F(H2UnpackerTest, DecodesDynamicTableEntriesHoweverTheBlockIsCut) {
+TEST_F(HpackDecoderTest, DecodesDynamicTableEntriesHoweverTheBlockIsCut) {
   std::mt19937 random(7);
   const auto any = [&](std::size_t below) { return random() % below; };
   nghttp2_hd_deflater* deflater = nullptr;

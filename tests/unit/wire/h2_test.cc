@@ -22,7 +22,7 @@ using testing::SizeIs;
 // ---- Requests and answers
 
 TEST_F(H2Test, SendsItsSettingsFirst) {
-  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  machine = std::make_unique<Http2Server>(*this, H2Limits{});
   const auto frames = say(H2Peer::preface());
   ASSERT_GE(frames.size(), 2u);
   EXPECT_EQ(frames[0].type, Frame::settings);
@@ -44,7 +44,7 @@ TEST_F(H2Test, AssemblesARequestFromHeaderAndBody) {
     EXPECT_EQ(request.authorization, "Bearer x");
     EXPECT_EQ(request.field("X-Other"), "y");
     EXPECT_EQ(request.version, 20);
-    EXPECT_TRUE(request.says_length);
+    EXPECT_TRUE(request.declares_length);
     EXPECT_FALSE(request.head);
     EXPECT_EQ(request.body, "hello, world");
   };
@@ -65,7 +65,7 @@ TEST_F(H2Test, ReadsTheSameHoweverTheInputIsCut) {
   std::string all = H2Peer::preface() + peer.headers(1, H2Peer::post("/a"), false) +
                     H2Peer::data(1, "one", false) + H2Peer::data(1, "two", true) +
                     peer.request(3, "/b");
-  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  machine = std::make_unique<Http2Server>(*this, H2Limits{});
   answer_all();
   std::string out;
   for (const char& c : all) {
@@ -359,7 +359,7 @@ TEST_F(H2Test, SendsMoreFieldsThanARequestMayHave) {
 
 // Tells a slow header from a slow body, and from an idle connection.
 TEST_F(H2Test, KnowsWhenAHeaderIsIncomplete) {
-  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  machine = std::make_unique<Http2Server>(*this, H2Limits{});
   EXPECT_TRUE(machine->in_header());
   say(H2Peer::preface());
   EXPECT_FALSE(machine->in_header());
@@ -396,7 +396,7 @@ TEST_F(H2Test, AnswersPings) {
 // ---- Malformed requests
 
 TEST_F(H2Test, DetectsAnotherProtocol) {
-  machine = std::make_unique<H2Machine>(*this, H2Limits{});
+  machine = std::make_unique<Http2Server>(*this, H2Limits{});
   EXPECT_THAT(say("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), IsEmpty());
   EXPECT_TRUE(machine->is_no_http2());
   EXPECT_TRUE(machine->is_over());
@@ -805,7 +805,7 @@ TEST_F(H2FloodTest, AllowsAHeaderInSomePieces) {
 
 // Before a client has our SETTINGS it cannot know the limit of streams.
 TEST_F(H2FloodTest, AllowsTooManyStreamsBeforeSettingsAreKnown) {
-  machine = std::make_unique<H2Machine>(*this, H2Limits{.streams = 2});
+  machine = std::make_unique<Http2Server>(*this, H2Limits{.streams = 2});
   say(H2Peer::preface());
   for (std::int32_t i = 0; i < 1'000; ++i) {
     const auto frames = say(peer.request(2 * i + 1));
@@ -987,7 +987,7 @@ TEST_F(H2Test, EndsAfterGoawayOfThePeer) {
 }
 
 TEST(H2Refusal, SendsSettingsAndGoaway) {
-  const auto frames = H2Peer::frames(H2Machine::refusal(wire::H2Error::calm, "too many"));
+  const auto frames = H2Peer::frames(Http2Server::refusal(wire::H2Error::calm, "too many"));
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].type, Frame::settings);
   EXPECT_EQ(frames[1].type, Frame::goaway);

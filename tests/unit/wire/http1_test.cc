@@ -327,16 +327,16 @@ TEST(Http1, RefusesOtherVersions) {
 }
 
 TEST(Http1, ReportsWhetherALengthIsDeclared) {
-  const auto says_length = [](std::string_view input) {
+  const auto declares_length = [](std::string_view input) {
     HttpParser parser;
     EXPECT_NE(parser.parse(input).status, HttpParser::Status::error);
-    return parser.request().says_length;
+    return parser.request().declares_length;
   };
-  EXPECT_FALSE(says_length("POST / HTTP/1.1\r\nHost: a\r\n\r\n"));
-  EXPECT_FALSE(says_length("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
-  EXPECT_TRUE(says_length("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+  EXPECT_FALSE(declares_length("POST / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  EXPECT_FALSE(declares_length("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  EXPECT_TRUE(declares_length("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
   EXPECT_TRUE(
-      says_length("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"));
+      declares_length("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"));
 }
 
 TEST(Http1, SupportsOnlyTheChunkedCoding) {

@@ -34,7 +34,7 @@ class HttpTranscript {
   bool parse_once() {
     // A temporary copy: a sanitizer finds views that outlive it.
     const std::string input = waiting_;
-    const HttpParser::Step step = parser_.parse(input);
+    const HttpParser::ParseResult step = parser_.parse(input);
     if (step.consumed > input.size()) std::abort();
     waiting_.erase(0, step.consumed);
     switch (step.status) {

@@ -1,4 +1,4 @@
--- core/cell.cc. The text: birth, theoretical arrival time in seconds and nanoseconds.
+-- core/redis_cell.cc. The text: birth, theoretical arrival time in seconds and nanoseconds.
 algorithms.c = {
   decide = function(text, item)
     local cs, cb, ms, mb, ls, lb =

@@ -1,4 +1,4 @@
--- core/log.cc, in whole microseconds. A list: "1l birth total", then "instant permits" for each
+-- core/sliding_log.cc, in whole microseconds. A list: "1l birth total", then "instant permits" for each
 -- admission, oldest first. The total is the sum of all entries.
 local function entry_of(text)
   local t, permits = string.match(text, '^(%d+) (%d+)$')

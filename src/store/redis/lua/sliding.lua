@@ -1,4 +1,4 @@
--- core/sliding.cc, in whole microseconds. The text: birth, the last admission, the two counters.
+-- core/sliding_counter.cc, in whole microseconds. The text: birth, the last admission, the two counters.
 
 -- The exact product of a number below 2^32 and one below 2^53, as three digits, the highest first.
 local function product(a, b)

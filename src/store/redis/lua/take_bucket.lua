@@ -1,4 +1,4 @@
--- A bucket. Arguments: the parts in a nanosecond; in parts, the debt that the call adds and the
+-- A bucket. CommandArguments: the parts in a nanosecond; in parts, the debt that the call adds and the
 -- maximum debt before it; the time of the last price change; the price as in the text. GET reports
 -- a key of another type as an error. MGET would treat it as missing, and costs as much.
 local text@ = call('GET', KEYS[@])

@@ -1,5 +1,5 @@
-// Examples with numbers. Invariants for random requests are in tests/property/loans_test.cc; the
-// comparison with the script on Redis is in tests/property/redis_loans_test.cc.
+// Examples with numbers. Invariants for random requests are in tests/property/lease_test.cc; the
+// comparison with the script on Redis is in tests/property/lease_script_test.cc.
 
 #include "store/lease/ledger.h"
 
@@ -20,8 +20,8 @@ class LeaseLedger : public ::testing::Test {
   Instant at(Nanos passed) const { return start_ + passed; }
 
   // Sends a new request with default values.
-  LoanAnswer ask(const core::Limit& limit, Nanos passed, std::string_view borrower,
-                 LoanQuestion question) {
+  LeaseResponse ask(const core::Limit& limit, Nanos passed, std::string_view borrower,
+                    LeaseRequest question) {
     question.borrower = borrower;
     if (question.number == 0) question.number = ++questions_;
     if (question.term == Nanos{0}) question.term = seconds{10};
@@ -41,8 +41,8 @@ class LeaseLedger : public ::testing::Test {
 // ---- A bucket: 10/s, burst 20
 
 TEST_F(LeaseLedger, LendsAllThatIsWanted) {
-  const LoanAnswer answer = ask(bucket_, seconds{0}, "a", {.least = 1, .wanted = 8});
-  EXPECT_EQ(answer.kind, SharedAnswer::Kind::decided);
+  const LeaseResponse answer = ask(bucket_, seconds{0}, "a", {.least = 1, .wanted = 8});
+  EXPECT_EQ(answer.kind, StoreResponse::Kind::decided);
   EXPECT_EQ(answer.lent, 8);
   EXPECT_EQ(answer.kept, 0);
   EXPECT_EQ(answer.lasts, seconds{10});
@@ -59,7 +59,7 @@ TEST_F(LeaseLedger, LendsAllThatIsAvailable) {
 
 TEST_F(LeaseLedger, LendsNothingBelowTheMinimum) {
   ask(bucket_, seconds{0}, "a", {.wanted = 15});
-  const LoanAnswer answer = ask(bucket_, seconds{0}, "b", {.least = 6, .wanted = 15});
+  const LeaseResponse answer = ask(bucket_, seconds{0}, "b", {.least = 6, .wanted = 15});
   EXPECT_EQ(answer.lent, 0);
   EXPECT_EQ(answer.remaining, 5);
   EXPECT_THAT(ledger_.loans, SizeIs(1));
@@ -73,8 +73,9 @@ TEST_F(LeaseLedger, DrainsAtThePresentPriceOnlySinceThatIsInForce) {
       prices.change(std::get<core::Bucket>(bucket_), slow, at(milliseconds{1'500}));
   EXPECT_EQ(ask(core::Limit{slow}, seconds{0}, "a", {.wanted = 20}).lent, 20);
   // The conversion by a node that knows when the limit changed.
-  ledger_.state = carried(std::get<core::Bucket>(fast), ledger_.state, at(seconds{2}), &prices);
-  const LoanAnswer answer =
+  ledger_.state = state_under_current_limit(std::get<core::Bucket>(fast), ledger_.state,
+                                            at(seconds{2}), &prices);
+  const LeaseResponse answer =
       ask(fast, seconds{2}, "a", {.spent_ago = seconds{2}, .history = &prices});
   EXPECT_EQ(answer.remaining, 4);  // 5 would be available within a microsecond
 }
@@ -84,7 +85,7 @@ TEST_F(LeaseLedger, DrainsAtThePresentPriceOnlySinceThatIsInForce) {
 TEST_F(LeaseLedger, OccupiesTheBucketUntilTheLeaseEnds) {
   ask(bucket_, seconds{0}, "a", {.wanted = 15});
   EXPECT_EQ(remaining(bucket_, seconds{9}), 5);
-  const LoanAnswer refused = ask(bucket_, seconds{9}, "b", {.least = 6, .wanted = 6});
+  const LeaseResponse refused = ask(bucket_, seconds{9}, "b", {.least = 6, .wanted = 6});
   EXPECT_EQ(refused.retry_after, milliseconds{1100});
   EXPECT_EQ(remaining(bucket_, milliseconds{10'099}), 5);
   EXPECT_EQ(ask(bucket_, milliseconds{10'100}, "b", {.least = 6, .wanted = 6}).lent, 6);
@@ -92,7 +93,7 @@ TEST_F(LeaseLedger, OccupiesTheBucketUntilTheLeaseEnds) {
 
 TEST_F(LeaseLedger, DrainsSpentPermitsFromTheReport) {
   ask(bucket_, seconds{0}, "a", {.wanted = 20});
-  const LoanAnswer told = ask(bucket_, seconds{5}, "a", {.held = 8});
+  const LeaseResponse told = ask(bucket_, seconds{5}, "a", {.held = 8});
   EXPECT_EQ(told.kept, 8);
   EXPECT_EQ(told.outstanding, 8);
   EXPECT_EQ(told.remaining, 0);
@@ -133,7 +134,7 @@ TEST_F(LeaseLedger, DoesNotRefillAWindowByTheReportedAge) {
 
 TEST_F(LeaseLedger, MakesReturnedPermitsAvailableAtOnce) {
   ask(bucket_, seconds{0}, "a", {.wanted = 20});
-  const LoanAnswer answer = ask(bucket_, seconds{5}, "a", {.held = 3, .returned = 10});
+  const LeaseResponse answer = ask(bucket_, seconds{5}, "a", {.held = 3, .returned = 10});
   EXPECT_EQ(answer.remaining, 10);
   EXPECT_EQ(answer.outstanding, 3);
 }
@@ -161,9 +162,9 @@ TEST_F(LeaseLedger, EndsLeasesInTheirOrder) {
 }
 
 TEST_F(LeaseLedger, AnswersARepeatedRequestAsBefore) {
-  const LoanQuestion question{.number = 7, .held = -2, .wanted = 5};
-  const LoanAnswer first = ask(bucket_, seconds{0}, "a", question);
-  const LoanAnswer second = ask(bucket_, seconds{4}, "a", question);
+  const LeaseRequest question{.number = 7, .held = -2, .wanted = 5};
+  const LeaseResponse first = ask(bucket_, seconds{0}, "a", question);
+  const LeaseResponse second = ask(bucket_, seconds{4}, "a", question);
   EXPECT_EQ(second.lent, 5);
   EXPECT_EQ(second.kept, 0);
   EXPECT_EQ(first.lasts, seconds{10});
@@ -184,7 +185,7 @@ TEST_F(LeaseLedger, ChargesOverspentPermits) {
 }
 
 TEST_F(LeaseLedger, LendsHeldPermitsAgainAfterItsDataWasLost) {
-  const LoanAnswer answer = ask(bucket_, seconds{0}, "a", {.held = 12, .wanted = 2});
+  const LeaseResponse answer = ask(bucket_, seconds{0}, "a", {.held = 12, .wanted = 2});
   EXPECT_EQ(answer.kept, 12);
   EXPECT_EQ(answer.lent, 2);
   EXPECT_EQ(answer.outstanding, 14);
@@ -194,7 +195,7 @@ TEST_F(LeaseLedger, LendsHeldPermitsAgainAfterItsDataWasLost) {
 // Some of the permits have been lent to others by then.
 TEST_F(LeaseLedger, LendsHeldPermitsAgainOnlyAsFarAsTheyAreAvailable) {
   ask(bucket_, seconds{0}, "b", {.wanted = 15});
-  const LoanAnswer answer = ask(bucket_, seconds{0}, "a", {.held = 12, .wanted = 2});
+  const LeaseResponse answer = ask(bucket_, seconds{0}, "a", {.held = 12, .wanted = 2});
   EXPECT_EQ(answer.kept, 5);
   EXPECT_EQ(answer.lent, 0);
   EXPECT_EQ(answer.outstanding, 20);
@@ -229,11 +230,11 @@ TEST_F(LeaseLedger, KeepsTheNumberOfLentPermitsWhenThePriceChanges) {
 // ---- Windows of 100 s with a count of 20; the first one begins at the start of the test
 
 TEST_F(LeaseLedger, EndsLeasesOfAWindowWithIt) {
-  const LoanAnswer first = ask(window_, seconds{95}, "a", {.wanted = 12});
+  const LeaseResponse first = ask(window_, seconds{95}, "a", {.wanted = 12});
   EXPECT_EQ(first.lent, 12);
   EXPECT_EQ(first.lasts, seconds{5});
   EXPECT_EQ(first.remaining, 8);
-  const LoanAnswer next = ask(window_, seconds{101}, "a", {.held = 9, .wanted = 20});
+  const LeaseResponse next = ask(window_, seconds{101}, "a", {.held = 9, .wanted = 20});
   EXPECT_EQ(next.kept, 0);
   EXPECT_EQ(next.lent, 20);
   EXPECT_EQ(next.outstanding, 20);
@@ -241,7 +242,7 @@ TEST_F(LeaseLedger, EndsLeasesOfAWindowWithIt) {
 
 TEST_F(LeaseLedger, LendsPermitsReturnedToAWindowAgain) {
   ask(window_, seconds{0}, "a", {.wanted = 20});
-  const LoanAnswer refused = ask(window_, seconds{1}, "b", {.wanted = 1});
+  const LeaseResponse refused = ask(window_, seconds{1}, "b", {.wanted = 1});
   EXPECT_EQ(refused.lent, 0);
   EXPECT_EQ(refused.retry_after, seconds{99});
   ask(window_, seconds{2}, "a", {.held = 5, .returned = 5});
@@ -265,17 +266,17 @@ TEST_F(LeaseLedger, OpensAWindowFromTheFirstCallWithALease) {
 
 // Half a window later, half of the permits lent in the previous one still count.
 TEST_F(LeaseLedger, WeightsLeasesOfASlidingWindowLikeCalls) {
-  const core::Limit limit = *core::Sliding::make({.count = 20, .period = seconds{100}});
+  const core::Limit limit = *core::SlidingCounter::make({.count = 20, .period = seconds{100}});
   EXPECT_EQ(ask(limit, seconds{90}, "a", {.wanted = 20, .term = seconds{50}}).lasts, seconds{10});
-  const LoanAnswer answer = ask(limit, seconds{150}, "b", {.wanted = 20});
+  const LeaseResponse answer = ask(limit, seconds{150}, "b", {.wanted = 20});
   EXPECT_EQ(answer.lent, 10);
   EXPECT_EQ(answer.outstanding, 10);
 }
 
 TEST_F(LeaseLedger, ReportsWhyALimitCannotBeLeased) {
   const core::Limit queue = *core::Bucket::make_queue({.count = 1, .period = seconds{1}}, 5, 0);
-  const LoanAnswer answer = ask(queue, seconds{0}, "a", {.wanted = 1});
-  EXPECT_EQ(answer.kind, SharedAnswer::Kind::misconfigured);
+  const LeaseResponse answer = ask(queue, seconds{0}, "a", {.wanted = 1});
+  EXPECT_EQ(answer.kind, StoreResponse::Kind::misconfigured);
   EXPECT_THAT(answer.error, HasSubstr("a queue cannot be leased"));
 }
 

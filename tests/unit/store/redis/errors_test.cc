@@ -35,7 +35,7 @@ TEST(ErrorMeaningTest, RedirectionsAreElsewhere) {
   EXPECT_EQ(meaning_of("ASK 3999 127.0.0.1:6381").what, ErrorClass::elsewhere);
 }
 
-TEST(ErrorMeaningTest, ReadonlyAndNoauthAskForANewConnection) {
+TEST(ErrorMeaningTest, RequestsANewConnectionAfterReadonlyAndNoauth) {
   EXPECT_TRUE(meaning_of("READONLY x").reconnect);
   EXPECT_TRUE(meaning_of("NOAUTH x").reconnect);
   EXPECT_FALSE(meaning_of("LOADING x").reconnect);

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "store/redis/call.h"
+#include "store/redis/redis_call.h"
 
 namespace weir::store::redis {
 
 // A call whose command is a word. Notes its replies and its end.
-class FakeCall final : public Call {
+class FakeCall final : public RedisCall {
  public:
   explicit FakeCall(std::string word = "hello") : word_(std::move(word)) {}
   FakeCall(const FakeCall&) = delete;
@@ -21,17 +21,17 @@ class FakeCall final : public Call {
     out += with_source ? "<source of " + word_ + ">" : "<" + word_ + ">";
   }
   std::string_view key() const override { return word_; }
-  Next on_reply(std::span<const wire::RespValue> reply) override {
+  ReplyResult on_reply(std::span<const wire::RespValue> reply) override {
     replies.emplace_back(reply.front().text);
-    return replies.size() <= agains ? Next::again : Next::answered;
+    return replies.size() <= agains ? ReplyResult::again : ReplyResult::answered;
   }
   void on_answered() override {
     ++answers;
     if (then) then();
   }
-  void on_failure(Failure failure, std::string_view why) override {
+  void on_failure(CallFailure failure, std::string_view why) override {
     ++failures;
-    is_misconfigured = failure == Failure::misconfigured;
+    is_misconfigured = failure == CallFailure::misconfigured;
     reason = why;
     if (then) then();
   }

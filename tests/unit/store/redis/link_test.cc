@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "../../net/certificates.h"
-#include "fake_talk.h"
+#include "fake_codec.h"
 #include "server.h"
 
 namespace weir::store::redis {
@@ -27,12 +27,12 @@ constexpr seconds kLongTimeout{60};
 class RedisLinkTest : public testing::Test {
  protected:
   RedisLinkTest() {
-    options.make_talk = [] { return std::make_unique<FakeCodec>(); };
-    options.log = [this](LogLevel, std::string_view line) { lines.emplace_back(line); };
+    options.make_codec = [] { return std::make_unique<FakeCodec>(); };
+    options.log = [this](LinkLogLevel, std::string_view line) { lines.emplace_back(line); };
     // Calls must not time out on a busy machine.
-    options.machine.timeout = kLongTimeout;
-    options.machine.connect_timeout = kLongTimeout;
-    options.machine.most_back_off = milliseconds{50};
+    options.connection.timeout = kLongTimeout;
+    options.connection.connect_timeout = kLongTimeout;
+    options.connection.max_back_off = milliseconds{50};
   }
 
   RedisLink& open(std::uint16_t port) {
@@ -41,7 +41,7 @@ class RedisLinkTest : public testing::Test {
     return open();
   }
   RedisLink& open() {
-    options.machine.server = options.address.shown();
+    options.connection.server = options.address.shown();
     link.emplace(options, shared_counts, 1);
     return *link;
   }
@@ -115,7 +115,7 @@ TEST_F(RedisLinkTest, ACodecMaySendSeveralCommands) {
   open(server.port());
   ASSERT_TRUE(becomes_ready());
   FakeRequester& requester = requesters.emplace_back();
-  requester.request.verb = SharedVerb::peek;
+  requester.request.verb = StoreVerb::peek;
   link->ask(requester.request, requester);
   ASSERT_TRUE(is_answered(requester));
   EXPECT_TRUE(requester.is_decided());
@@ -142,14 +142,14 @@ TEST_F(RedisLinkTest, ARequestMayBeStartedFromWithinACallback) {
 TEST_F(RedisLinkTest, ReconnectsIfTheBackOffEndsBeforeTheOldConnectionIsClosed) {
   BoundSocket server;
   server.listen();
-  options.machine.least_back_off = Nanos{0};
+  options.connection.min_back_off = Nanos{0};
   open(server.port);
   const auto is_asked = [&] {
     pollfd asked{.fd = server.socket.fd(), .events = POLLIN, .revents = 0};
     return poll(&asked, 1, 0) == 1;
   };
   ASSERT_TRUE(runs_until(is_asked));
-  const net::Descriptor first = server.accept();
+  const net::FileDescriptor first = server.accept();
   constexpr std::string_view refusal = "-NOAUTH Authentication required.\r\n";
   ASSERT_EQ(write(first.fd(), refusal.data(), refusal.size()), std::ssize(refusal));
   EXPECT_TRUE(runs_until(is_asked));
@@ -230,14 +230,14 @@ TEST_F(RedisLinkTest, CanBeDestroyedWhileAHostNameIsResolved) {
 
 TEST_F(RedisLinkTest, LogsInAsAUserAndSelectsItsDatabase) {
   RedisServer server({"--user", "limiter", "on", ">secret", "~*", "+@all"});
-  options.machine.login = {.user = "limiter", .password = "secret", .database = 5};
+  options.connection.login = {.user = "limiter", .password = "secret", .database = 5};
   open(server.port());
   ASSERT_TRUE(is_decided_again());
 }
 
 TEST_F(RedisLinkTest, AWrongPasswordIsAMisconfiguration) {
   RedisServer server({"--requirepass", "secret"});
-  options.machine.login.password = "wrong";
+  options.connection.login.password = "wrong";
   open(server.port());
   ASSERT_TRUE(runs_until([&] {
     FakeRequester& requester = ask();
@@ -248,7 +248,7 @@ TEST_F(RedisLinkTest, AWrongPasswordIsAMisconfiguration) {
 
 TEST_F(RedisLinkTest, AUserWithoutTheCommandsIsAMisconfiguration) {
   RedisServer server({"--user", "limiter", "on", ">secret", "~*", "+get"});
-  options.machine.login = {.user = "limiter", .password = "secret"};
+  options.connection.login = {.user = "limiter", .password = "secret"};
   open(server.port());
   ASSERT_TRUE(runs_until([&] {
     FakeRequester& requester = ask();
@@ -276,7 +276,7 @@ class RedisLinkTlsTest : public RedisLinkTest {
     words.insert(words.end(), more.begin(), more.end());
     return server.emplace(words, std::uint16_t{0});
   }
-  void open_with(const net::TlsFiles& files, const std::string& host = "127.0.0.1") {
+  void open_with(const net::PemFiles& files, const std::string& host = "127.0.0.1") {
     auto context = net::load_client_tls(files);
     ASSERT_TRUE(context);
     options.address = {.host = host, .port = port, .tls = *context};
@@ -338,7 +338,7 @@ TEST_F(RedisLinkTlsTest, ReportsAServerWithoutTls) {
   open_with({});
   FakeRequester& requester = ask();
   link->flush();
-  const net::Descriptor peer = plain.accept();
+  const net::FileDescriptor peer = plain.accept();
   ASSERT_EQ(write(peer.fd(), "-ERR Protocol error\r\n", 21), 21);
   ASSERT_TRUE(is_answered(requester));
   EXPECT_THAT(requester.answer.error, HasSubstr("TLS fails"));
@@ -363,16 +363,16 @@ TEST_F(RedisLinkTest, ReconnectsToAKilledServerAfterItsRestart) {
 
 TEST_F(RedisLinkTest, SendsNoCallsToAHangingServerUntilItAnswers) {
   RedisServer server;
-  options.machine.timeout = milliseconds{50};
-  options.machine.connect_timeout = milliseconds{200};
-  options.machine.longest_silence = milliseconds{300};
+  options.connection.timeout = milliseconds{50};
+  options.connection.connect_timeout = milliseconds{200};
+  options.connection.max_silence = milliseconds{300};
   open(server.port());
   ASSERT_TRUE(is_decided_again());
   server.hang();
   // All at once, so that they time out together before max_silence.
-  for (std::uint32_t i = 0; i < options.machine.breaker_after; ++i) ask();
+  for (std::uint32_t i = 0; i < options.connection.breaker_threshold; ++i) ask();
   ASSERT_TRUE(runs_until([&] { return link->fsm().breaker_is_open(); }));
-  EXPECT_GE(counts.timeouts.get(), options.machine.breaker_after);
+  EXPECT_GE(counts.timeouts.get(), options.connection.breaker_threshold);
   // Fails without waiting.
   EXPECT_TRUE(ask().is_unavailable());
   // The silence ends the connection, and the attempt to reconnect fails.
@@ -385,8 +385,8 @@ TEST_F(RedisLinkTest, SendsNoCallsToAHangingServerUntilItAnswers) {
 
 TEST_F(RedisLinkTest, AShortHangKeepsTheConnection) {
   RedisServer server;
-  options.machine.timeout = milliseconds{50};
-  options.machine.longest_silence = kLongTimeout;
+  options.connection.timeout = milliseconds{50};
+  options.connection.max_silence = kLongTimeout;
   open(server.port());
   ASSERT_TRUE(is_decided_again());
   const std::uint64_t connects = counts.connects.get();
@@ -411,7 +411,7 @@ TEST_F(RedisLinkTest, AClosedPortIsUnavailable) {
 TEST_F(RedisLinkTest, ASilentServerIsUnavailable) {
   BoundSocket silent;
   silent.listen();
-  options.machine.connect_timeout = milliseconds{100};
+  options.connection.connect_timeout = milliseconds{100};
   open(silent.port);
   FakeRequester& requester = ask();
   ASSERT_TRUE(is_answered(requester));
@@ -425,7 +425,7 @@ TEST_F(RedisLinkTest, AServiceWithAnotherProtocolIsAMisconfiguration) {
   open(odd.port);
   FakeRequester& requester = ask();
   link->flush();
-  const net::Descriptor peer = odd.accept();
+  const net::FileDescriptor peer = odd.accept();
   ASSERT_EQ(write(peer.fd(), "220 mail\r\n", 10), 10);
   ASSERT_TRUE(is_answered(requester));
   EXPECT_TRUE(requester.is_misconfigured());
@@ -466,7 +466,7 @@ TEST_F(RedisLinkTest, AResetInvalidatesTheDenialCacheAtOnce) {
   ASSERT_TRUE(is_decided_again());
   ASSERT_TRUE(is_answered(ask("hot", 20)));
   FakeRequester& reset = requesters.emplace_back("hot");
-  reset.request.verb = SharedVerb::reset;
+  reset.request.verb = StoreVerb::reset;
   link->ask(reset.request, reset);
   FakeRequester& after = ask("hot", 20);
   EXPECT_FALSE(after.is_answered());

@@ -18,15 +18,16 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Place = Membership::Place;
+using Place = Membership::NodeRank;
 using weir::test_support::RedisConnection;
 using weir::test_support::RedisServer;
 
-RosterReply reply(std::uint64_t generation, std::vector<Place> places, std::uint64_t joined = 1) {
+MembershipReply reply(std::uint64_t generation, std::vector<Place> places,
+                      std::uint64_t joined = 1) {
   return {.epoch = 7, .generation = generation, .joined = joined, .places = std::move(places)};
 }
 
-std::vector<std::vector<Place>> steps_of(const Roster& view, std::uint64_t since = 0) {
+std::vector<std::vector<Place>> steps_of(const MembershipView& view, std::uint64_t since = 0) {
   std::vector<std::vector<Place>> all;
   for (const Membership::Step& step : view.since(since, seconds{0}).steps) {
     all.push_back(step.places);
@@ -37,7 +38,7 @@ std::vector<std::vector<Place>> steps_of(const Roster& view, std::uint64_t since
 // ---- Heartbeats
 
 TEST(MembershipViewTest, IsDueForOneLinkAtATime) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   EXPECT_TRUE(view.is_due(seconds{1}));
   EXPECT_FALSE(view.is_due(seconds{1}));
   EXPECT_EQ(view.due_at(), seconds{1} + kHeartbeatInterval);
@@ -46,7 +47,7 @@ TEST(MembershipViewTest, IsDueForOneLinkAtATime) {
 
 // Other nodes take over after two seconds of silence, counted from when the heartbeat arrived.
 TEST(MembershipViewTest, IsAMemberForALimitedTimeAfterAHeartbeatWasSent) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   EXPECT_FALSE(view.is_member(seconds{0}));
   view.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{11});
   EXPECT_TRUE(view.is_member(seconds{10} + kMembershipValidFor - Nanos{1}));
@@ -55,14 +56,14 @@ TEST(MembershipViewTest, IsAMemberForALimitedTimeAfterAHeartbeatWasSent) {
 }
 
 TEST(MembershipViewTest, ALateReplyToAnEarlierHeartbeatDoesNotShortenTheMembership) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   view.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{11});
   view.on_reply(reply(1, {{1, 0}}), seconds{9}, seconds{11});
   EXPECT_TRUE(view.is_member(seconds{10} + kMembershipValidFor - Nanos{1}));
 }
 
 TEST(MembershipViewTest, IsNotAMemberOnceItLeaves) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   view.on_reply(reply(1, {{1, 0}}), seconds{10}, seconds{10});
   view.leave();
   EXPECT_FALSE(view.is_member(seconds{10}));
@@ -77,7 +78,7 @@ TEST(MembershipViewTest, IsNotAMemberOnceItLeaves) {
 // ---- Steps
 
 TEST(MembershipViewTest, AddsAStepForEveryChange) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   view.on_reply(reply(1, {{1, 0}}), seconds{1}, seconds{1});
   view.on_reply(reply(1, {{1, 0}}), seconds{1}, seconds{1});
   view.on_reply(reply(2, {{1, 0}, {2, 0}}), seconds{1}, seconds{1});
@@ -93,7 +94,7 @@ TEST(MembershipViewTest, AddsAStepForEveryChange) {
 
 // Links of several threads may receive replies out of order.
 TEST(MembershipViewTest, NeverGoesBack) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   view.on_reply(reply(2, {{2, 0}}), seconds{1}, seconds{1});
   view.on_reply(reply(1, {{1, 0}}), seconds{2}, seconds{2});
   view.on_reply(reply(2, {{1, 0}, {2, 0}}), seconds{2}, seconds{2});
@@ -102,7 +103,7 @@ TEST(MembershipViewTest, NeverGoesBack) {
 }
 
 TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfItWasRemoved) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   view.on_reply(reply(1, {{1, 0}}, 1), seconds{1}, seconds{1});
   view.on_reply(reply(3, {{1, 0}}, 3), seconds{9}, seconds{9});
   EXPECT_THAT(steps_of(view),
@@ -110,9 +111,9 @@ TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfItWasRemoved) {
 }
 
 TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfTheListStartedAnew) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   view.on_reply(reply(4, {{1, 0}}), seconds{1}, seconds{1});
-  RosterReply anew = reply(1, {{0, {}}, {1, 0}});
+  MembershipReply anew = reply(1, {{0, {}}, {1, 0}});
   anew.epoch = 8;
   view.on_reply(anew, seconds{1}, seconds{1});
   EXPECT_EQ(steps_of(view).size(), 3u);
@@ -122,9 +123,9 @@ TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfTheListStartedAnew) {
 
 // A server that lost its data, and whose clock was set back.
 TEST(MembershipViewTest, AcceptsAnEarlierListOnceItsMembershipHasExpired) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   view.on_reply(reply(4, {{1, 0}}), seconds{1}, seconds{1});
-  RosterReply earlier = reply(1, {{0, {}}, {1, 0}});
+  MembershipReply earlier = reply(1, {{0, {}}, {1, 0}});
   earlier.epoch = 6;
   view.on_reply(earlier, seconds{2}, seconds{2});
   EXPECT_EQ(view.heartbeat_state().epoch, 7u);
@@ -134,14 +135,14 @@ TEST(MembershipViewTest, AcceptsAnEarlierListOnceItsMembershipHasExpired) {
 }
 
 // Replies to all heartbeats of a period that starts at `from`.
-void reply_to_all(Roster& view, const RosterReply& reply, Nanos from, Nanos duration) {
+void reply_to_all(MembershipView& view, const MembershipReply& reply, Nanos from, Nanos duration) {
   for (Nanos now = from; now <= from + duration; now += kHeartbeatInterval) {
     view.on_reply(reply, now, now);
   }
 }
 
 TEST(MembershipViewTest, CountsOneNodeLessAtOnceWhenOneCrashes) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
   const Nanos crash = seconds{10} + kAllRejoinedWithin + kHeartbeatInterval;
   reply_to_all(view, reply(4, {{2, 0}}), crash, Nanos{0});
@@ -150,7 +151,7 @@ TEST(MembershipViewTest, CountsOneNodeLessAtOnceWhenOneCrashes) {
 
 // All nodes were removed, and this one is the first to rejoin. Its share stays that of the outage.
 TEST(MembershipViewTest, KeepsTheNodeCountUntilAllHadTimeToRejoinAfterAnOutage) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
   reply_to_all(view, reply(4, {{1, 0}}, 4), seconds{60}, kAllRejoinedWithin - Nanos{1});
   EXPECT_EQ(view.nodes(), 3u);
@@ -159,8 +160,8 @@ TEST(MembershipViewTest, KeepsTheNodeCountUntilAllHadTimeToRejoinAfterAnOutage) 
 }
 
 // This node reconnected in time to keep its place, and another one did not.
-TEST(MembershipViewTest, KeepsTheNodeCountAfterAnOutageInWhichItKeptItsPlace) {
-  Roster view("me", "name 1");
+TEST(MembershipViewTest, KeepsTheNodeCountAfterAnOutageIfTheNodeKeptItsPlace) {
+  MembershipView view("me", "name 1");
   reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
   const Nanos back = seconds{10} + kAllRejoinedWithin + kMembershipValidFor;
   reply_to_all(view, reply(4, {{2, 0}}), back, Nanos{0});
@@ -171,16 +172,16 @@ TEST(MembershipViewTest, KeepsTheNodeCountAfterAnOutageInWhichItKeptItsPlace) {
 
 // The server lost the list, without an outage.
 TEST(MembershipViewTest, KeepsTheNodeCountUntilAllHadTimeToJoinANewList) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   reply_to_all(view, reply(3, {{3, 0}}), seconds{10}, kAllRejoinedWithin);
-  RosterReply anew = reply(1, {{1, 0}});
+  MembershipReply anew = reply(1, {{1, 0}});
   anew.epoch = 8;
   reply_to_all(view, anew, seconds{10} + kAllRejoinedWithin + kHeartbeatInterval, Nanos{0});
   EXPECT_EQ(view.nodes(), 3u);
 }
 
 TEST(MembershipViewTest, ReportsAStepWithoutAPlaceIfStepsWereDropped) {
-  Roster view("me", "name 1");
+  MembershipView view("me", "name 1");
   for (std::uint64_t i = 1; i <= 200; ++i) {
     view.on_reply(reply(i, {{static_cast<std::uint32_t>(i), 0}}), seconds{1}, seconds{1});
   }
@@ -210,7 +211,7 @@ std::vector<RespValue> valid_reply() {
 }
 
 TEST(MembershipReplyTest, IsParsed) {
-  const auto read = read_roster(valid_reply());
+  const auto read = parse_membership_reply(valid_reply());
   ASSERT_TRUE(read);
   EXPECT_EQ(read->epoch, 7u);
   EXPECT_EQ(read->generation, 3u);
@@ -224,7 +225,7 @@ TEST(MembershipReplyTest, IsParsed) {
 TEST(MembershipReplyTest, IsRejectedIfTruncated) {
   const std::vector<RespValue> whole = valid_reply();
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_FALSE(read_roster(std::span(whole).first(size))) << size;
+    EXPECT_FALSE(parse_membership_reply(std::span(whole).first(size))) << size;
   }
 }
 
@@ -232,18 +233,18 @@ TEST(MembershipReplyTest, IsRejectedWithUnexpectedValues) {
   for (std::size_t i = 0; i < valid_reply().size(); ++i) {
     std::vector<RespValue> unexpected = valid_reply();
     unexpected[i] = {};
-    EXPECT_FALSE(read_roster(unexpected)) << i;
+    EXPECT_FALSE(parse_membership_reply(unexpected)) << i;
   }
   std::vector<RespValue> more = valid_reply();
   more.push_back(number(1));
-  EXPECT_FALSE(read_roster(more));
+  EXPECT_FALSE(parse_membership_reply(more));
 }
 
 TEST(MembershipReplyTest, IsRejectedIfInconsistent) {
   const auto with = [](std::size_t position, const RespValue& value) {
     std::vector<RespValue> values = valid_reply();
     values[position] = value;
-    return read_roster(values).has_value();
+    return parse_membership_reply(values).has_value();
   };
   EXPECT_TRUE(with(1, number(8)));
   EXPECT_FALSE(with(1, number(-8)));
@@ -267,16 +268,16 @@ class MemberListTest : public ::testing::Test {
   void TearDown() override { connection_.say({"FLUSHALL"}); }
 
   // Sends a node's heartbeat at a time, and returns the reply.
-  std::optional<RosterReply> send_heartbeat(const Roster& view, Nanos at) {
+  std::optional<MembershipReply> send_heartbeat(const MembershipView& view, Nanos at) {
     std::string command;
     const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(at).count();
-    append_report(command, true, kKey, view,
-                  std::to_string(1'700'000'000 + micros / 1'000'000) + ' ' +
-                      std::to_string(micros % 1'000'000 * 1000) + " 1");
-    return read_roster(connection_.ask(command));
+    append_heartbeat(command, true, kKey, view,
+                     std::to_string(1'700'000'000 + micros / 1'000'000) + ' ' +
+                         std::to_string(micros % 1'000'000 * 1000) + " 1");
+    return parse_membership_reply(connection_.ask(command));
   }
   // The same, and the node receives the reply.
-  const RosterReply& exchange_heartbeat(Roster& view, Nanos at) {
+  const MembershipReply& exchange_heartbeat(MembershipView& view, Nanos at) {
     last_ = send_heartbeat(view, at).value();
     view.on_reply(last_, at, at);
     return last_;
@@ -284,9 +285,9 @@ class MemberListTest : public ::testing::Test {
 
   static constexpr std::string_view kKey = "weir1:test:{nodes}:members";
   RedisConnection connection_{RedisServer::shared().socket()};
-  RosterReply last_{};
-  Roster a_{"a", "one 1"};
-  Roster b_{"b", "two 1"};
+  MembershipReply last_{};
+  MembershipView a_{"a", "one 1"};
+  MembershipView b_{"b", "two 1"};
 };
 
 // Members of an earlier list, which was lost, stop within that time.
@@ -364,8 +365,8 @@ TEST_F(MemberListTest, StartsAnewIfTheServerLostAPart) {
   connection_.say({"FLUSHALL"});
   exchange_heartbeat(b_, seconds{4});
   EXPECT_THAT(last_.places, ElementsAre(Place{0, {}}, Place{1, 0}));
-  Roster stale("a", "one 1");
-  RosterReply more = last_;
+  MembershipView stale("a", "one 1");
+  MembershipReply more = last_;
   more.generation += 5;
   stale.on_reply(more, seconds{4}, seconds{4});
   EXPECT_GT(exchange_heartbeat(stale, seconds{5}).epoch, more.epoch);
@@ -376,7 +377,7 @@ TEST_F(MemberListTest, StartsAnewIfTheServerLostAPart) {
 TEST_F(MemberListTest, NamesAtMost300Members) {
   const std::string info(100, 'x');
   for (int i = 0; i < 400; ++i) {
-    Roster view("node-" + std::to_string(i), info);
+    MembershipView view("node-" + std::to_string(i), info);
     exchange_heartbeat(view, seconds{0});
   }
   EXPECT_EQ(last_.members.size(), 300u);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "../../../support/folder.h"
-#include "net/descriptor.h"
+#include "net/file_descriptor.h"
 
 namespace weir::store::redis {
 
@@ -37,11 +37,11 @@ struct BoundSocket {
     port = ntohs(address.sin_port);
   }
   void listen() const { EXPECT_EQ(::listen(socket.fd(), 16), 0); }
-  net::Descriptor accept() const {
-    return net::Descriptor(::accept(socket.fd(), nullptr, nullptr));
+  net::FileDescriptor accept() const {
+    return net::FileDescriptor(::accept(socket.fd(), nullptr, nullptr));
   }
 
-  net::Descriptor socket;
+  net::FileDescriptor socket;
   std::uint16_t port = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace weir::store::redis {
 namespace {
 
-class Callers final : public Asker {
+class Callers final : public StoreCallback {
  public:
   static constexpr std::size_t kCount = 64;
 
@@ -22,15 +22,15 @@ class Callers final : public Asker {
     }
   }
 
-  void on_answer(SharedAnswer& answer) override {
+  void on_response(StoreResponse& answer) override {
     ++answers;
-    decided += answer.kind == SharedAnswer::Kind::decided ? 1 : 0;
+    decided += answer.kind == StoreResponse::Kind::decided ? 1 : 0;
   }
 
   // Sends all takes at once.
   void take(RedisLink& link) {
     answers = decided = 0;
-    for (const SharedQuestion& request : requests_) link.ask(request, *this);
+    for (const StoreRequest& request : requests_) link.ask(request, *this);
     while (answers < kCount) link.wait(std::chrono::seconds{1});
   }
 
@@ -41,16 +41,16 @@ class Callers final : public Asker {
   core::Limit limit_ =
       *core::Bucket::make({.count = 1, .period = std::chrono::hours{24}}, 1'000'000);
   std::vector<std::string> keys_;
-  std::array<SharedItem, kCount> items_{};
-  std::array<SharedQuestion, kCount> requests_{};
+  std::array<StoreItem, kCount> items_{};
+  std::array<StoreRequest, kCount> requests_{};
 };
 
 TEST(WarmRedisLinkTest, AllocatesNothing) {
   RedisServer server;
   LinkOptions options;
-  options.machine.timeout = std::chrono::seconds{60};
+  options.connection.timeout = std::chrono::seconds{60};
   options.address = {.host = "127.0.0.1", .port = server.port()};
-  options.make_talk = talk_by_scripts;
+  options.make_codec = make_script_codec;
   RedisLink link(options, std::make_shared<LinkCounts>(), 1);
   Callers callers;
   while (!link.fsm().is_ready()) link.wait(std::chrono::seconds{1});
