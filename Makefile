@@ -82,6 +82,7 @@ test: ## Build and run all tests
 	@tools/fetch-promtool build/promtool
 	@tools/fetch-envoy build/envoy
 	@tools/check-layers
+	@tools/check-names
 	@tools/check-format
 	$(call configure,release,-DWEIR_TESTS=ON -DWEIR_BENCH=OFF)
 	$(call compile,build,all)
