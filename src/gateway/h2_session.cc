@@ -49,11 +49,9 @@ H2Client& client_of(const wire::H2Stream& stream) { return static_cast<H2Client&
 
 }  // namespace
 
-H2Session::H2Session(House& house, std::unique_ptr<net::Channel> channel, const net::Peer& peer,
-                     std::string_view input)
+H2Session::H2Session(House& house, std::unique_ptr<net::Channel>& channel, const net::Peer& peer)
     : house_(house),
       peer_(parse_address(peer.address).value_or(Address{})),
-      channel_(std::move(channel)),
       timer_(house.ground().timers, [this] { on_time(); }),
       header_timer_(house.ground().timers,
                     [this] {
@@ -61,7 +59,12 @@ H2Session::H2Session(House& house, std::unique_ptr<net::Channel> channel, const 
                       machine_.give_up(wire::H2Error::none);
                     }),
       machine_(*this, limits_for(house.common().client)) {
+  // (Last: the channel is in the middle of an event, and stays with its owner if this fails.)
+  channel_ = std::move(channel);
   channel_->use_owner(*this);
+}
+
+void H2Session::begin(std::string_view input) {
   const Turn turn(*this);
   receive(input);
   if (house_.is_draining()) shut_down();

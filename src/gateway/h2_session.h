@@ -23,10 +23,12 @@ class House;
 // that a client of HTTP/1 has. For one thread.
 class H2Session final : public Visitor, private net::ChannelOwner, private wire::H2Handler {
  public:
-  // On a connection of which `input` has come.
-  H2Session(House& house, std::unique_ptr<net::Channel> channel, const net::Peer& peer,
-            std::string_view input);
+  // Takes the channel, unless an exception says that it could not be made.
+  H2Session(House& house, std::unique_ptr<net::Channel>& channel, const net::Peer& peer);
   ~H2Session() override;
+
+  // Once, when the house has it: `input` has come.
+  void begin(std::string_view input);
 
   void shut_down() override;
   void close() override { channel_->close(); }

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "base/out_of_memory.h"
+
 namespace weir::gateway {
 
 namespace {
@@ -77,12 +79,17 @@ std::unique_ptr<UpstreamLink> Links::get(const std::shared_ptr<Backend>& backend
 }
 
 void Links::keep(std::unique_ptr<UpstreamLink> link) {
-  auto& idle = idle_[&link->server()];
-  if (!link->channel().is_open() || idle.size() >= link->backend_->service().idle_connections) {
-    return end(std::move(link));
-  }
-  link->rest();
-  idle.push_back(std::move(link));
+  // (The link may be in the middle of an event: it must not be destroyed here.)
+  const bool kept = with_memory([&] {
+    auto& idle = idle_[&link->server()];
+    if (!link->channel().is_open() || idle.size() >= link->backend_->service().idle_connections) {
+      return;
+    }
+    idle.emplace_back();  // room for it, or an exception
+    link->rest();
+    idle.back() = std::move(link);
+  });
+  if (!kept || link) end(std::move(link));
 }
 
 void Links::end(std::unique_ptr<UpstreamLink> link) {

@@ -100,7 +100,10 @@ bool Session::is_http2() const { return kept_.size() >= kFirstLine.size(); }
 // The connection goes on as what it is.
 void Session::hand_over() {
   timer_.cancel();
-  house_.replace(*this, std::make_unique<H2Session>(house_, std::move(channel_), name_, kept_));
+  auto session = std::make_unique<H2Session>(house_, channel_, name_);
+  H2Session& its = *session;
+  house_.replace(*this, std::move(session));
+  its.begin(kept_);
 }
 
 // Whether there is a whole head, or something wrong with it.
