@@ -237,9 +237,9 @@ class Watchdog {
 using Moment = std::chrono::steady_clock::time_point;
 
 // (What was to be done is done the next time; a policy file, when it changes again or on SIGHUP.)
-void note_no_memory() {
-  static Limiter lines{per(1, std::chrono::seconds{10})};
+void note_no_memory() noexcept {
   with_memory([] {
+    static Limiter lines{per(1, std::chrono::seconds{10})};
     if (lines.try_acquire()) log(Level::error, "out of memory: maintenance or a reload is put off");
   });
 }

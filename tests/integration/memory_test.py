@@ -430,6 +430,29 @@ class GatewayMemoryTest(unittest.TestCase):
                 self.assertEqual(gateway.get("/ok")[0], 200)
                 self.assertEqual(gateway.stop(), 0)
 
+    # Connections become HTTP/2, and upstream ones are kept, while allocations fail.
+    @unittest.skipIf(under_sanitizer(), "a sanitizer needs more address space")
+    def test_allocations_that_fail_do_not_end_a_gateway(self):
+        fields = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/stuck")]
+        text = h2_streams(fields, b" " * 60_000, streams=100)
+        http1 = b"POST /stuck HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n" + b" " * 60_000
+        with socket.socket() as stuck, Service() as service, tempfile.TemporaryDirectory() as folder:
+            stuck.bind(("127.0.0.1", 0))
+            stuck.listen(0)
+            nowhere = f"http://127.0.0.1:{stuck.getsockname()[1]}"
+            routes = (f"- {{ match: {{ path: /ok }}, upstream: {service.url} }}\n"
+                      f"- {{ match: {{ path: /stuck }}, upstream: {nowhere} }}\n")
+            weir = wrapped(folder, f"ulimit -v {ALLOWED >> 10}")
+            with Gateway(weir, routes, extra="connection_memory: 1GiB") as gateway:
+                attack = Attack([(gateway.port, text), (gateway.port, http1)], max(CONNECTIONS, 500))
+                attack.run(20)
+                attack.close()
+                self.assertIsNone(gateway.process.poll(), "".join(gateway.log))
+                shed = gateway.metric("weir_connections_shed_total")
+                self.assertGreater(shed['{reason="out_of_memory"}'], 0)
+                self.assertEqual(gateway.get("/ok")[0], 200)
+                self.assertEqual(gateway.stop(), 0)
+
 
 if __name__ == "__main__":
     unittest.main()
