@@ -472,7 +472,8 @@ TEST(DaemonConfig, RefusesInvalidHeaderNames) {
 }
 
 TEST(DaemonConfig, ExplainsInvalidSettingsOfEnvoysRules) {
-  EXPECT_THAT(one_wrong("envoy_ratelimit: []"), HasSubstr("\"envoy_ratelimit\" must be a non-empty text"));
+  EXPECT_THAT(one_wrong("envoy_ratelimit: []"),
+              HasSubstr("\"envoy_ratelimit\" must be a non-empty text"));
   EXPECT_THAT(one_wrong("envoy_ratelimit: {}"), HasSubstr("needs a path"));
   EXPECT_THAT(one_wrong("envoy_ratelimit: { path: a, merge_domain: true }"),
               HasSubstr("did you mean \"merge_domains\"?"));
